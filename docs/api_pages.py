@@ -56,6 +56,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "files": "how files of folders are opened and read",
     "argument_checks": "how arguments of public functions are checked",
     "language_tags": "which tags name one language",
+    "lazy_tensors": "tensors that are read, gathered or averaged one at a time",
     "memory_limits": "how much memory and how many cores there are",
     "fused_operators": "operators of training that models call themselves, in native code",
     "native": "whether the library of native code is here",

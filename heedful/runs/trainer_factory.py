@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.blocks.residual import TokenBatchNorm
-from heedful.blocks.transformer import TransformerStack
+from heedful.blocks.transformer import TransformerLayer, TransformerStack
 from heedful.errors import RecipeError
 from heedful.memory_limits import get_memory_limit
 from heedful.models.model_size import (
@@ -144,7 +144,10 @@ def _build_precision(run: Run[Any, Any], model: nn.Module, world: DistributedCon
             "newer version, or leave it out"
         )
     dtype = torch.bfloat16 if use_bf16 else torch.float32
-    return sharding.ShardedPrecision(model, world, compute_dtype=dtype, offload=config.offload, frozen=frozen)
+    layers = [module for module in model.modules() if isinstance(module, TransformerLayer)]
+    return sharding.ShardedPrecision(
+        model, world, layers=layers, compute_dtype=dtype, offload=config.offload, frozen=frozen
+    )
 
 
 def is_sharded(config: TrainingConfig, world: DistributedContext) -> bool:

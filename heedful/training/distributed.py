@@ -20,6 +20,8 @@ from uuid import uuid4
 
 import torch
 from torch import Tensor, distributed
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
 
 from heedful.errors import TrainingError
 from heedful.tasks.objective import Loss, LossPart
@@ -152,10 +154,10 @@ def init_distributed(device: torch.device) -> Iterator[DistributedContext]:
         torch.cuda.set_device(device)
     parent = os.getppid() if _TORCHRUN_VARIABLE in os.environ else None
     with _convert_peer_errors():
-        store, _, _ = next(distributed.rendezvous("env://", rank, size, timeout=_TIMEOUT))
+        store, _, _ = next(rendezvous("env://", rank, size, timeout=_TIMEOUT))
         distributed.init_process_group(
             "nccl" if device.type == "cuda" else "gloo",
-            store=distributed.PrefixStore(agree_on_prefix(store, rank=rank, size=size), store),
+            store=PrefixStore(agree_on_prefix(store, rank=rank, size=size), store),
             rank=rank,
             world_size=size,
             timeout=_TIMEOUT,
@@ -168,7 +170,7 @@ def init_distributed(device: torch.device) -> Iterator[DistributedContext]:
             distributed.destroy_process_group()
 
 
-def agree_on_prefix(store: distributed.Store, *, rank: int, size: int) -> str:
+def agree_on_prefix(store: Store, *, rank: int, size: int) -> str:
     """Return a new prefix for the keys of a process group, the same in all processes, which must all call this.
 
     Torchrun keeps the store when it starts processes again. With fixed keys, they would find the addresses of processes
@@ -196,7 +198,7 @@ def agree_on_prefix(store: distributed.Store, *, rank: int, size: int) -> str:
     return prefix
 
 
-def _read_key(store: distributed.Store, key: str) -> str:
+def _read_key(store: Store, key: str) -> str:
     """Return the value of a key of the store; an empty text if it has none yet."""
     return store.get(key).decode() if store.check([key]) else ""
 

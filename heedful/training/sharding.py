@@ -23,7 +23,6 @@ from torch.distributed.fsdp import (
 from torch.distributed.fsdp._fully_shard import _fsdp_state
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from heedful.blocks.transformer import TransformerLayer
 from heedful.lazy_tensors import LazyTensors, build_templates
 from heedful.training.callbacks import TrainingSnapshot, require_same_tensors
 from heedful.training.distributed import DistributedContext, all_reduce_gradients
@@ -57,14 +56,16 @@ class ShardedPrecision(Precision):
     """fp32 masters, gradients and optimizer states of which each process holds an equal part (ZeRO stage 3, Rajbhandari
     et al. 2020; FSDP, Zhao et al. 2023).
 
-    The parameters of a Transformer layer are gathered for its forward pass, and again for its backward pass; all others
-    are gathered for the whole update. Gradients are summed in fp32. Each number of a matrix belongs to the process that
-    has its row, so the optimizer must treat each number by itself.
+    The parameters of `layers` are gathered layer by layer; all others are gathered for the whole update. Gradients
+    are summed in fp32. Each number of a matrix belongs to the process that has its row, so the optimizer must treat
+    each number by itself.
 
     Args:
         model: the model to train, with the same weights in all processes; its parameters become `DTensor`s on the
             device of `distributed`.
         distributed: the process group.
+        layers: modules of the model whose parameters are gathered only while their `forward` or `init_state` runs, and
+            again for its backward pass, if no other module shares them.
         compute_dtype: data type of the gathered parameters, fp32 or bf16.
         offload: whether masters, gradients and optimizer states of a GPU are in CPU memory.
         frozen: see `Precision`.
@@ -80,6 +81,7 @@ class ShardedPrecision(Precision):
         model: nn.Module,
         distributed: DistributedContext,
         *,
+        layers: Collection[nn.Module] = (),
         compute_dtype: torch.dtype = torch.float32,
         offload: bool = False,
         frozen: Collection[str] = (),
@@ -87,7 +89,7 @@ class ShardedPrecision(Precision):
         self.dtype = compute_dtype
         # FSDP cannot split scalars, which every process holds
         replicated = {name for name, parameter in model.named_parameters() if parameter.dim() == 0}
-        root = _shard_modules(model, distributed, compute_dtype=compute_dtype, offload=offload)
+        root = _shard_modules(model, distributed, layers=layers, compute_dtype=compute_dtype, offload=offload)
         assert isinstance(root, FSDPModule)
         self._forward, self._reshard = root, root.reshard
         super().__init__(model, frozen=frozen)
@@ -235,10 +237,15 @@ class _GatheredTensors(LazyTensors):
 
 
 def _shard_modules(
-    model: nn.Module, context: DistributedContext, *, compute_dtype: torch.dtype, offload: bool
+    model: nn.Module,
+    context: DistributedContext,
+    *,
+    layers: Collection[nn.Module],
+    compute_dtype: torch.dtype,
+    offload: bool,
 ) -> nn.Module:
-    """Split the parameters of a model over the processes of `context`, each Transformer layer by itself; return the
-    root module. Gradients are summed, not averaged.
+    """Split the parameters of a model over the processes of `context`, each layer by itself; return the root module.
+    Gradients are summed, not averaged. The other arguments are those of `ShardedPrecision`.
     """
     device = context.device
     options: dict[str, Any] = {
@@ -253,7 +260,7 @@ def _shard_modules(
     }
     for parameter in options["ignored_params"]:
         parameter.data = parameter.data.to(device)
-    for layer in _iter_own_layers(model):
+    for layer in _iter_own_layers(model, layers):
         fully_shard(layer, reshard_after_forward=True, **options)
         register_fsdp_forward_method(layer, "init_state")
     root = _RootModule(model)
@@ -265,20 +272,15 @@ def _shard_modules(
     return root
 
 
-def _iter_own_layers(model: nn.Module) -> Iterator[TransformerLayer]:
-    """Yield the Transformer layers that share no parameter with another module of the model."""
-    layers = {layer: {id(p) for p in layer.parameters()} for layer in model.modules() if _is_layer(layer)}
+def _iter_own_layers(model: nn.Module, layers: Collection[nn.Module]) -> Iterator[nn.Module]:
+    """Yield those of the layers that share no parameter with another module of the model."""
+    numbers_by_layer = {layer: {id(parameter) for parameter in layer.parameters()} for layer in layers}
     modules_in_layers = {module for layer in layers for module in layer.modules()}
     outside = {id(p) for m in model.modules() if m not in modules_in_layers for p in m.parameters(recurse=False)}
-    counts = Counter(number for numbers in layers.values() for number in numbers)
-    for layer, numbers in layers.items():
+    counts = Counter(number for numbers in numbers_by_layer.values() for number in numbers)
+    for layer, numbers in numbers_by_layer.items():
         if numbers and not numbers & outside and all(counts[number] == 1 for number in numbers):
-            assert isinstance(layer, TransformerLayer)
             yield layer
-
-
-def _is_layer(module: nn.Module) -> bool:
-    return isinstance(module, TransformerLayer)
 
 
 def _get_local(tensor: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ BELOW_TASKS = (
     "files",
     "memory_limits",
 )
-BELOW_RUNS = ("foreign", "tasks", "training", "version", "engines", *BELOW_TASKS)
+BELOW_RUNS = ("foreign", "tasks", "training", "lazy_tensors", "version", "engines", *BELOW_TASKS)
 ALLOWED: dict[str, tuple[str, ...]] = {
     "version": (),
     "errors": (),
@@ -39,7 +39,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "tensors": (),
     "files": (),
     "memory_limits": (),
-    "atomic_io": ("files", "memory_limits"),
+    "lazy_tensors": (),
+    "atomic_io": ("files", "lazy_tensors", "memory_limits"),
     "native": (),
     "fused_operators": ("native",),
     "bundled": ("english_words",),
@@ -62,7 +63,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "recipes": ("registry", "argument_checks", "language_tags", "data", "files", "english_words"),
     "architectures": ("english_words", *BELOW_ARCHITECTURES),
     "tasks": ("deprecation", "version", *BELOW_TASKS),
-    "training": ("deprecation", "tasks.objective", "tensors"),
+    "training": ("deprecation", "lazy_tensors", "tasks.objective", "tensors"),
     "foreign": ("tasks", "engines", *BELOW_TASKS),
     "engines": (
         "blocks",

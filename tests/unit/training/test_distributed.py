@@ -80,7 +80,7 @@ def test_processes_of_torchrun_know_when_it_is_gone(monkeypatch: pytest.MonkeyPa
     for name in ("init_process_group", "destroy_process_group"):
         monkeypatch.setattr(torch.distributed, name, lambda *_, **__: None)
     store = torch.distributed.HashStore()
-    monkeypatch.setattr(torch.distributed, "rendezvous", lambda *_, **__: iter([(store, 1, 2)]))
+    monkeypatch.setattr(distributed, "rendezvous", lambda *_, **__: iter([(store, 1, 2)]))
     monkeypatch.setattr(distributed, "agree_on_prefix", lambda *_, **__: "new")
     monkeypatch.setattr("os.getppid", lambda: 7)  # which may be 1 in a container
     with init_distributed(CPU) as here:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -54,6 +55,10 @@ class TinyModel(nn.Module):
         self.scale = nn.Parameter(torch.tensor(0.5))
 
 
+def split(model: TinyModel, **options: Any) -> ShardedPrecision:
+    return ShardedPrecision(model, WORLD, layers=[*model.stack.layers], **options)
+
+
 def compute_loss(model: nn.Module) -> Tensor:
     assert isinstance(model, TinyModel)
     hidden, _ = model.stack(TOKENS, model.stack.init_state(None))
@@ -85,17 +90,17 @@ def take_snapshot(precision: Precision, optimizer: Adam) -> TrainingSnapshot:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_split_parameters_are_trained_like_whole_ones(shared: bool, dtype: torch.dtype) -> None:
     whole = (FullPrecision if dtype is torch.float32 else BF16WithMasters)(TinyModel(shared=shared))
-    split = ShardedPrecision(TinyModel(shared=shared), WORLD, compute_dtype=dtype)
-    assert [*split.masters] == [*whole.masters]
-    assert all(master.dtype == torch.float32 for master in split.masters.values())
-    (optimizer, *expected), (other, *found) = train(whole), train(split)
+    sharded = split(TinyModel(shared=shared), compute_dtype=dtype)
+    assert [*sharded.masters] == [*whole.masters]
+    assert all(master.dtype == torch.float32 for master in sharded.masters.values())
+    (optimizer, *expected), (other, *found) = train(whole), train(sharded)
     # the same kernels on the same numbers; bf16 gradients are summed over both batches in fp32
     assert found == [pytest.approx(numbers, rel=1e-6 if dtype is torch.float32 else 1e-2) for numbers in expected]
     if dtype is torch.float32:
         for name, master in whole.masters.items():
-            torch.testing.assert_close(split.masters[name], master)
-        saved, snapshot = take_snapshot(whole, optimizer), take_snapshot(split, other)
-        gathered = split.gather_snapshot(snapshot, WORLD)
+            torch.testing.assert_close(sharded.masters[name], master)
+        saved, snapshot = take_snapshot(whole, optimizer), take_snapshot(sharded, other)
+        gathered = sharded.gather_snapshot(snapshot, WORLD)
         assert isinstance(gathered.training, LazyTensors)
         assert {n: t.shape for n, t in gathered.training.items()} == {n: t.shape for n, t in saved.training.items()}
         for name, tensor in saved.training.items():
@@ -104,7 +109,7 @@ def test_split_parameters_are_trained_like_whole_ones(shared: bool, dtype: torch
 
 def test_parameters_are_whole_only_inside_calls() -> None:
     model = TinyModel()
-    precision = ShardedPrecision(model, WORLD)
+    precision = split(model)
     assert all(isinstance(p, DTensor) for name, p in model.named_parameters() if name != "scale")
     with torch.no_grad():
         loss = precision.call(compute_loss)
@@ -118,9 +123,9 @@ def test_snapshots_are_split_again() -> None:
     whole = FullPrecision(TinyModel())
     optimizer, _, _ = train(whole)
     snapshot = take_snapshot(whole, optimizer)
-    precision = ShardedPrecision(TinyModel(), WORLD)
-    split = precision.split_snapshot(snapshot)
-    for tensors, others in ((split.weights, snapshot.weights), (split.training, snapshot.training)):
+    precision = split(TinyModel())
+    own = precision.split_snapshot(snapshot)
+    for tensors, others in ((own.weights, snapshot.weights), (own.training, snapshot.training)):
         assert [*tensors] == [*others]
         for name, tensor in tensors.items():
             assert torch.equal(tensor, others[name])
@@ -131,7 +136,7 @@ def test_snapshots_are_split_again() -> None:
 def test_snapshots_that_do_not_fit_are_refused(part: str) -> None:
     whole = FullPrecision(TinyModel())
     snapshot = take_snapshot(whole, train(whole)[0])
-    precision = ShardedPrecision(TinyModel(), WORLD)
+    precision = split(TinyModel())
     names = {"weights": "stack.embedding.table.weight", "training": "adam.stack.embedding.table.weight.exp_avg"}
     tensors = dict(getattr(snapshot, part)) | {names[part]: torch.zeros(12, 8)}
     with pytest.raises(RunError, match=rf"{part}: .*table.weight.* is float32 of shape \(12, 8\), this run needs"):
@@ -142,7 +147,7 @@ def test_snapshots_that_do_not_fit_are_refused(part: str) -> None:
 
 
 def test_the_norm_counts_everything_once() -> None:
-    precision = ShardedPrecision(TinyModel(), WORLD)
+    precision = split(TinyModel())
     masters = {name: master.detach() for name, master in precision.masters.items()}
     expected = math.sqrt(sum(float(master.double().square().sum()) for master in masters.values()))
     assert precision.measure_norm(masters, WORLD) == pytest.approx(expected, rel=1e-6)
