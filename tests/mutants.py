@@ -478,8 +478,8 @@ ATTENTION = (
     Mutant(
         "a resumed line tells of its last sitting alone",
         "runs/train.py",
-        "metrics_log.rewind(past, callback_state)",
-        "metrics_log.rewind(past, {})",
+        "metrics_log.rewind(past, callback_state, run_id=read_run_id(run.folder))",
+        "metrics_log.rewind(past, {}, run_id=read_run_id(run.folder))",
         ("tests/unit/runs/test_training_run.py::test_lines_of_training_are_those_of_one_sitting",),
     ),
     Mutant(

@@ -22,6 +22,7 @@ from heedful.training.callbacks import (
     CheckpointSaver,
     EpochPlan,
     NullCheckpointSaver,
+    SavedCheckpoint,
     StepMetrics,
     TrainingSnapshot,
     TrainState,
@@ -119,7 +120,7 @@ class Trainer(Generic[Batch]):
         schedule: the learning rate of each update.
         distributed: the process group; see `heedful.training.distributed.init_distributed`.
         config: seed, accumulation, clipping, evaluations.
-        callback: called after updates and evaluations.
+        callback: called after updates, evaluations and checkpoints.
         checkpoint_saver: called with a snapshot after each evaluation.
         average: running average of the weights, which is then evaluated and saved.
 
@@ -419,7 +420,14 @@ class Trainer(Generic[Batch]):
         norms = torch._foreach_norm([weight.detach() for weight in self.precision.masters.values()])
         if not math.isfinite(float(torch.stack(norms).sum())):
             raise self._build_divergence_error(f"update {self.progress.step}: a weight")
-        self.distributed.run_on_leader(lambda: self.checkpoint_saver.save(self.take_snapshot(), evaluation))
+
+        def save() -> None:
+            """Save the checkpoint, and tell the callback."""
+            start_time = time.perf_counter()
+            self.checkpoint_saver.save(self.take_snapshot(), evaluation)
+            self.callback.on_save(SavedCheckpoint(self.progress, time.perf_counter() - start_time))
+
+        self.distributed.run_on_leader(save)
 
     @property
     def _time_fraction(self) -> float:
