@@ -350,7 +350,12 @@ def _limit_body(receive: Callable[[], Any], max_bytes: int, build_error: Callabl
     return receive_limited
 
 
-def collect_routes(registry: ModelRegistry, modules: Sequence[str] = ROUTE_MODULES) -> Sequence[Route]:
+def collect_routes(registry: ModelRegistry) -> Sequence[Route]:
+    """Return those routes of all `ROUTE_MODULES` that a server with the models of this registry has."""
+    return _list_routes(ROUTE_MODULES, registry)
+
+
+def _list_routes(modules: Sequence[str], registry: ModelRegistry) -> Sequence[Route]:
     """Return those routes of modules that a server with the models of this registry has."""
     routes = (value for name in modules for value in vars(import_module(name)).values() if isinstance(value, Route))
     return tuple(route for route in routes if route.is_served(registry))
@@ -365,7 +370,7 @@ def build_app(registry: ModelRegistry) -> ServerApp:
 
 def mount_health_routes(app: ServerApp, registry: ModelRegistry) -> None:
     """Give the application the routes that answer while models are loaded, and no others yet."""
-    app.set_routes(collect_routes(registry, (HEALTH_MODULE,)))
+    app.set_routes(_list_routes((HEALTH_MODULE,), registry))
 
 
 def mount_routes(app: ServerApp, registry: ModelRegistry) -> None:

@@ -166,7 +166,9 @@ def _may_see_details(context: RequestContext) -> bool:
 
 def _prefers_html(context: RequestContext) -> bool:
     """Return whether a request accepts HTML, and names it before JSON if it accepts both."""
-    media_types = [part.partition(";")[0].strip() for part in context.request.headers.get("accept", "").split(",")]
+    media_types = [
+        part.partition(";")[0].strip() for part in context.request.headers.get("accept", "").lower().split(",")
+    ]
     named = [name for name in media_types if name in ("text/html", "application/json")]
     return named[:1] == ["text/html"]
 
