@@ -9,6 +9,7 @@ import platform
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Literal, TypeAlias, final
@@ -24,6 +25,8 @@ ModelStatus: TypeAlias = Literal["ready", "loading", "unavailable"]
 
 _PACKAGES: Final = ("torch", "heedful-native")
 """Packages whose versions are shown, besides heedful."""
+_RETRY_SECONDS: Final = 5
+"""Seconds after which a client should ask again, as for all requests to a server that is not ready."""
 _REFRESH_SECONDS: Final = 10
 """Seconds after which the page is loaded again."""
 
@@ -106,6 +109,7 @@ def _describe_served(model: LoadedModel[Any], kind: Literal["model", "index"]) -
     return ServedState(model.name, kind, state, model.num_waiting, model.run_id)
 
 
+@cache
 def _list_versions() -> Mapping[str, str]:
     """Return the versions of heedful, of Python and of the installed packages that compute."""
     versions = {"heedful": __version__, "python": platform.python_version()}
@@ -179,9 +183,6 @@ def _build_response(content: Mapping[str, Any]) -> Response:
     if content["status"] == "ok":
         return JSONResponse(dict(content), headers=headers)
     return JSONResponse(dict(content), 503, headers={**headers, "Retry-After": str(_RETRY_SECONDS)})
-
-
-_RETRY_SECONDS: Final = 5
 
 
 def render_health_page(health: ServerHealth) -> str:

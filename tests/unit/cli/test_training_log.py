@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from heedful import load_recipe, train
 from heedful.cli.training_log import JsonLog, JsonProgress
 from heedful.runs.prepare import generate_run_id, read_run_id
 from heedful.runs.train import TrainResult
@@ -66,6 +67,13 @@ def test_a_run_keeps_its_id_and_its_bytes_do_not_depend_on_it(say: Say, small: P
         assert (folder / name).read_bytes() == (trained / name).read_bytes()
     for name in ("config.json", "manifest.json", "checkpoints/step-00000012.json"):
         assert str(run_id).encode() not in (folder / name).read_bytes()
+
+
+def test_a_resumed_run_keeps_its_id_in_python(small: Path) -> None:
+    folder = train(load_recipe(small, ["--training.steps", "1"]), device="cpu", run_id="mine").folder
+    assert read_run_id(folder) == "mine"
+    train(load_recipe(small, ["--training.steps", "2"]), device="cpu")
+    assert read_run_id(folder) == "mine"
 
 
 def test_ids_are_random_and_leave_the_random_numbers_alone() -> None:
@@ -187,11 +195,13 @@ def test_metrics_can_be_read_while_it_trains(say: Say, small: Path, monkeypatch:
 
 
 def test_of_several_processes_only_the_first_listens(say: Say, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from heedful.cli import train
+    from heedful.cli import train as train_command
 
     listening: list[object] = []
     monkeypatch.setattr("heedful.runs.train.train", lambda *_, **__: TrainResult(small.parent / "run", 0, False))
-    monkeypatch.setattr(train, "_publish_metrics", lambda *_, **__: nullcontext(listening.append(1) or Listening()))
+    monkeypatch.setattr(
+        train_command, "_publish_metrics", lambda *_, **__: nullcontext(listening.append(1) or Listening())
+    )
     for rank in "01":
         monkeypatch.setenv("RANK", rank)
         assert say("train", small, "--metrics-port", "0").code == 0

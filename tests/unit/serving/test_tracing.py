@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import http.client
 import json
 import os
 import subprocess
@@ -340,13 +341,14 @@ def serve(run: Path, *words: str, **environment: str) -> Iterator[tuple[int, sub
 
 
 def translate(port: int) -> tuple[int, str]:
-    import http.client
-
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     body = json.dumps({"texts": ["1 2", "3"]})
-    connection.request("POST", "/v1/heedful/translate", body, {"Content-Type": "application/json", **PARENT})
-    answer = connection.getresponse()
-    return answer.status, answer.read().decode()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request("POST", "/v1/heedful/translate", body, {"Content-Type": "application/json", **PARENT})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
 
 
 @needs_packages
