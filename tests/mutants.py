@@ -8080,7 +8080,7 @@ IN_OTHER_PROCESSES = (
         "serving/tracing.py",
         "            span.end(type(error).__name__)",
         "            span.end(repr(error))",
-        ("tests/unit/serving/test_tracing.py::test_texts_are_in_no_span",),
+        ("tests/unit/serving/test_tracing.py::test_work_is_traced_with_the_class_of_its_error",),
     ),
     Mutant(
         "whoever has no key sees the details of health",

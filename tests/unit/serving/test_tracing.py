@@ -196,6 +196,31 @@ def test_a_job_ends_once_and_names_its_error() -> None:
     assert SECRET not in span.to_json()
 
 
+def test_work_is_traced_with_the_class_of_its_error() -> None:
+    """Without the packages."""
+    events: list[tuple[str, object]] = []
+
+    class Noted:
+        def start_child(self, name: str, _: object) -> Noted:
+            events.append((name, None))
+            return self
+
+        def record_child(self, name: str, start: int, end: int, _: object) -> None:
+            events.append((name, 0 <= end - start < 10**10))
+
+        def end(self, error: str | None = None) -> None:
+            events.append(("end", error))
+
+    parent: Any = Noted()
+    with tracing.use_span(parent):
+        works = [tracing.trace_work("q", lambda: 5), tracing.trace_work("q", lambda: int(SECRET))]
+    assert works[0]() == 5
+    with pytest.raises(ValueError):
+        works[1]()
+    begin: list[tuple[str, object]] = [("wait for thread", True), ("work", None)]
+    assert events == [*begin, ("end", None), *begin, ("end", "ValueError")]
+
+
 def test_without_tracing_nothing_is_imported_or_wrapped(held: BlockingServer) -> None:
     work = object()
     assert tracing.trace_work("q", work) is work  # type: ignore[arg-type, comparison-overlap]
