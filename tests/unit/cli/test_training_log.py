@@ -166,7 +166,9 @@ def test_a_taken_port_is_an_error_before_work_begins(say: Say, small: Path) -> N
     assert not (small.parent / "run").exists()
 
 
-def test_metrics_can_be_read_while_it_trains(say: Say, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_can_be_read_while_it_trains(
+    say: Say, small: Path, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from heedful.training import prometheus
 
     pages: list[str] = []
@@ -192,6 +194,8 @@ def test_metrics_can_be_read_while_it_trains(say: Say, small: Path, monkeypatch:
     run_id = read_run_id(small.parent / "run")
     assert f'heedful_training_info{{run="run",run_id="{run_id}",task="translation"' in pages[0]
     assert servers[0]._metrics.outcome == "finished"
+    for name in ("model.safetensors", "checkpoints/step-00000012.training.safetensors"):
+        assert (small.parent / "run" / name).read_bytes() == (trained / name).read_bytes()
 
 
 def test_of_several_processes_only_the_first_listens(say: Say, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
