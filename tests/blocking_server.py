@@ -14,7 +14,7 @@ import pytest
 from live_server import LiveServer, run_server
 from starlette.responses import Response, StreamingResponse
 
-from heedful.serving import app, server_routes
+from heedful.serving import app, health, server_routes
 from heedful.serving.deadline import run_interruptible
 from heedful.serving.registry import LoadedModel, ModelRegistry
 from heedful.serving.routes import RequestContext, Route, StrictMessage
@@ -163,7 +163,7 @@ def build_routes(registry: ModelRegistry) -> Iterator[Route]:
     yield Route(path="/size", handler=answer_size, summary="", request_type=TextMessage)
     yield Route(path="/file", handler=answer_size, summary="", request_type=TextMessage, accepts_files=True)
     yield Route(path="/large", handler=answer_large, summary="", request_type=TextMessage)
-    yield from (server_routes.answer_health, server_routes.answer_metrics)
+    yield from (health.answer_health, health.answer_liveness, health.answer_readiness, server_routes.answer_metrics)
 
 
 @contextmanager

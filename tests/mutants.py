@@ -479,8 +479,8 @@ ATTENTION = (
     Mutant(
         "a resumed line tells of its last sitting alone",
         "runs/train.py",
-        "metrics_log.rewind(past, callback_state)",
-        "metrics_log.rewind(past, {})",
+        "metrics_log.rewind(past, callback_state, run_id=read_run_id(run.folder))",
+        "metrics_log.rewind(past, {}, run_id=read_run_id(run.folder))",
         ("tests/unit/runs/test_training_run.py::test_lines_of_training_are_those_of_one_sitting",),
     ),
     Mutant(
@@ -8093,9 +8093,44 @@ IN_OTHER_PROCESSES = (
     Mutant(
         "apart: a server without a process is healthy",
         "serving/registry.py",
-        "if not all(model.backend.is_ready for",
-        "if not all(True for",
+        "return all(model.backend.is_ready for",
+        "return all(True for",
         (f"{APART}::test_where_all_have_ended_whoever_asks_is_told_to_come_again",),
+    ),
+    Mutant(
+        "a resumed run gets another id",
+        "runs/train.py",
+        '"run_id": read_run_id(run.folder) or new_run_id',
+        '"run_id": new_run_id',
+        ("tests/unit/cli/test_training_log.py::test_a_resumed_run_keeps_its_id_in_python",),
+    ),
+    Mutant(
+        "labels of earlier sessions are counted in each epoch",
+        "training/prometheus.py",
+        "if self._num_labels is None:",
+        "if True:",
+        ("tests/unit/training/test_prometheus.py::test_labels_of_earlier_sessions_are_counted_once",),
+    ),
+    Mutant(
+        "spans have the messages of errors",
+        "serving/tracing.py",
+        "            span.end(type(error).__name__)",
+        "            span.end(repr(error))",
+        ("tests/unit/serving/test_tracing.py::test_work_is_traced_with_the_class_of_its_error",),
+    ),
+    Mutant(
+        "whoever has no key sees the details of health",
+        "serving/health.py",
+        "    if key is None:\n        return False\n",
+        "    if key is None:\n        return True\n",
+        ("tests/unit/serving/test_health.py::test_with_keys_only_those_who_have_one_see_details",),
+    ),
+    Mutant(
+        "a process that loads models does not live",
+        "serving/app.py",
+        'if self._registry.state != "ready" and (route is None or not route.answers_always):',
+        'if self._registry.state != "ready":',
+        ("tests/unit/serving/test_health.py::test_a_server_that_loads_or_ends_lives_and_is_not_ready",),
     ),
     Mutant(
         "apart: auto is asked again in each process",

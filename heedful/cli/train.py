@@ -11,7 +11,8 @@ import signal
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -31,10 +32,14 @@ from heedful.files import check_path_name
 from heedful.recipes.load import dump, load_recipe
 from heedful.recipes.recipe import Recipe, get_recipe_class
 from heedful.registry import DEFAULT_TASK, list_tasks, load_object, suggest_task
+from heedful.version import __version__
 
 if TYPE_CHECKING:
     from heedful.runs.metrics_log import CurvePlots
+    from heedful.runs.train import TrainResult
     from heedful.tasks.demonstration import Demonstration
+    from heedful.training.callbacks import Callback
+    from heedful.training.prometheus import TrainingMetrics
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,12 @@ class TrainArguments:
     """device to compute on (cpu, cuda, cuda:1); a GPU if there is one"""
     baseline: Literal["words", "none"] = "words"
     """for classification and language modelling: at the end also measure a model that only counts words"""
+    log: Literal["text", "json"] = "text"
+    """format of what is written to standard error; json is one object a line, with the id of the run"""
+    metrics_port: int | None = None
+    """port on which the numbers of the training can be read by Prometheus until it ends; 0 takes a free one"""
+    metrics_host: str = "127.0.0.1"
+    """address on which they can be read; 0.0.0.0 means every address"""
 
 
 def run_train(argv: Sequence[str]) -> int:
@@ -64,51 +75,125 @@ def run_train(argv: Sequence[str]) -> int:
     """
     _require_recipe(argv)
     args, overrides = parse_known_arguments(TrainArguments, argv, program="heedful train")
+    if args.log == "text":
+        return _load_and_train(args, overrides, log)
+
+    from heedful.cli.training_log import JsonLog
+
+    json_log = JsonLog()
+    with json_log.report_problems():
+        return _load_and_train(args, overrides, json_log)
+
+
+def _load_and_train(args: TrainArguments, overrides: Sequence[str], say: Callable[[str], None]) -> int:
+    """Load the recipe, changed by the options `overrides`, and train its model or show it; `say` writes messages."""
     recipe = _load_recipe(args.recipe, overrides)
     if args.print_config:
         print(dump(_complete_recipe(recipe, args.device)), end="")
         return 0
+    return _train_recipe(recipe, args, say)
 
+
+def _train_recipe(recipe: Recipe, args: TrainArguments, say: Callable[[str], None]) -> int:
+    """Train the model of a recipe as the options ask for, and return the exit code; `say` writes messages."""
+    from heedful.cli.training_log import JsonLog
+    from heedful.runs.prepare import generate_run_id, read_run_id
+    from heedful.runs.train import train
+
+    run_id = read_run_id(recipe.output) or generate_run_id()
+    if isinstance(say, JsonLog):
+        say.run_id = run_id
+    with ExitStack() as stack:
+        metrics = None
+        if args.metrics_port is not None and _is_first_process():
+            metrics = stack.enter_context(_publish_metrics(recipe, args, say, run_id=run_id))
+        with _show_progress(recipe, say) as progress:
+            callbacks = [progress] if metrics is None else [progress, metrics]
+            result = train(recipe, listeners=callbacks, say=say, device=args.device, run_id=run_id)
+        if result.leads:
+            _report_result(recipe, result, say, measure_baseline=args.baseline == "words")
+        if metrics is not None:
+            metrics.set_outcome("interrupted" if result.signal else "finished")
+    return 128 + result.signal if result.signal else 0
+
+
+def _is_first_process() -> bool:
+    """Whether this is the first of the processes that train together, or the only one."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+@contextmanager
+def _show_progress(recipe: Recipe, say: Callable[[str], None]) -> Iterator[Callback]:
+    """Yield the callback that shows progress inside the block: JSON if `say` writes it, otherwise a bar or lines."""
     from rich.console import Console
 
     from heedful.cli.progress import TrainingProgress
-    from heedful.runs.metrics_log import describe_high_perplexity
-    from heedful.runs.train import train
+    from heedful.cli.training_log import JsonLog, JsonProgress
     from heedful.runs.trainer_factory import build_limits
     from heedful.tasks.task import get_task
     from heedful.training.eta import TrainingForecast
 
-    console = Console(stderr=True, force_terminal=None if os.environ.get("RANK", "0") == "0" else False)
-    task, forecast = get_task(recipe), TrainingForecast(build_limits(recipe.training))
-    with TrainingProgress(forecast, console, task.unit_names) as progress:
-        result = train(recipe, listeners=[progress], say=log, device=args.device)
-    if result.leads and result.signal:
+    limits = build_limits(recipe.training)
+    if isinstance(say, JsonLog):
+        yield JsonProgress(limits, say)
+        return
+    console = Console(stderr=True, force_terminal=None if _is_first_process() else False)
+    with TrainingProgress(TrainingForecast(limits), console, get_task(recipe).unit_names) as progress:
+        yield progress
+
+
+@contextmanager
+def _publish_metrics(
+    recipe: Recipe, args: TrainArguments, say: Callable[[str], None], *, run_id: str
+) -> Iterator[TrainingMetrics]:
+    """Yield the callback whose metrics can be read over HTTP inside the block; `say` writes where.
+
+    Raises:
+        MissingExtraError: prometheus-client is not installed.
+        RecipeError: it cannot listen at the address that the options give.
+    """
+    from heedful.runs.trainer_factory import build_limits
+    from heedful.training.prometheus import MetricsServer, TrainingMetrics
+
+    assert args.metrics_port is not None, "the option is given"
+    labels = {"run_id": run_id, "run": recipe.output.name, "task": recipe.task, "version": __version__}
+    metrics = TrainingMetrics(build_limits(recipe.training), labels=labels)
+    with MetricsServer(metrics, host=args.metrics_host, port=args.metrics_port) as server:
+        say(f"metrics: {server.address}")
+        yield metrics
+
+
+def _report_result(recipe: Recipe, result: TrainResult, say: Callable[[str], None], *, measure_baseline: bool) -> None:
+    """Write what came of a training, and what to do next; measure the baseline of word counts before, if asked for."""
+    from heedful.runs.metrics_log import describe_high_perplexity
+    from heedful.tasks.task import get_task
+
+    if result.signal:
         name = signal.Signals(result.signal).name
-        log(f"{name}: saved; run the same command again to continue from here ({result.folder})")
-    elif result.leads:
-        if args.baseline == "words":
-            _show_word_baseline(result.folder)
-        if not result.weaknesses and (warning := describe_high_perplexity(result.folder / "metrics.jsonl")):
-            log(f"note: {warning}")
-        if result.weaknesses:
-            log(f"trained: {result.folder}\nwhat may help to make it useful:")
-            for remedy in result.remedies:
-                log(f"- {remedy}")
-            return 0
-        next_command = task.example_command(recipe).replace("RUN", shlex.quote(str(result.folder)))
-        log(f"trained: {result.folder}\nnext: heedful {next_command}")
-    return 128 + result.signal if result.signal else 0
+        say(f"{name}: saved; run the same command again to continue from here ({result.folder})")
+        return
+    if measure_baseline:
+        _show_word_baseline(result.folder, say)
+    if result.weaknesses:
+        say(f"trained: {result.folder}\nwhat may help to make it useful:")
+        for remedy in result.remedies:
+            say(f"- {remedy}")
+        return
+    if warning := describe_high_perplexity(result.folder / "metrics.jsonl"):
+        say(f"note: {warning}")
+    next_command = get_task(recipe).example_command(recipe).replace("RUN", shlex.quote(str(result.folder)))
+    say(f"trained: {result.folder}\nnext: heedful {next_command}")
 
 
-def _show_word_baseline(folder: Path) -> None:
+def _show_word_baseline(folder: Path, say: Callable[[str], None]) -> None:
     """Measure the baseline of word counts on the validation data of a run, show it and keep it in the run folder."""
     from heedful.atomic_io import write_json
     from heedful.runs.evaluate import BASELINE_FILE, measure_word_baseline
     from heedful.runs.load import open_run
 
     run = open_run(folder)
-    if (baseline := measure_word_baseline(run, "validation", log=log)) is not None:
-        log(str(baseline))
+    if (baseline := measure_word_baseline(run, "validation", log=say)) is not None:
+        say(str(baseline))
         write_json(folder / BASELINE_FILE, asdict(baseline))
 
 

@@ -60,15 +60,18 @@ class MetricsLog(Callback):
     def __init__(self, path: Path) -> None:
         self.path = path
         self._sums = _UpdateSums()
+        self._run_fields: Mapping[str, str] = {}
 
     def get_state(self) -> Mapping[str, Any]:
         """Return the sums since the last line, which a resumed run continues."""
         return {_LINE_KEY: asdict(self._sums)}
 
-    def rewind(self, progress: TrainState, stored: Mapping[str, Any]) -> None:
+    def rewind(self, progress: TrainState, stored: Mapping[str, Any], *, run_id: str | None = None) -> None:
         """Remove the lines after the checkpoint whose progress is given, which training will write again, and restore
-        the sums since the last line from `stored`, the state of callbacks in the checkpoint.
+        the sums since the last line from `stored`, the state of callbacks in the checkpoint. The lines of evaluations
+        name `run_id`, if there is one.
         """
+        self._run_fields = {} if run_id is None else {"run_id": run_id}
         self._sums = _UpdateSums.from_dict(stored.get(_LINE_KEY, {}))
         if not self.path.exists():
             return
@@ -117,6 +120,7 @@ class MetricsLog(Callback):
                 "labels": progress.labels,
                 "improved": evaluation.improved,
                 **evaluation.metrics,
+                **self._run_fields,
             }
         )
 
@@ -132,6 +136,7 @@ class MetricsLog(Callback):
                 **metrics,
                 "best": progress.best,
                 "best_step": progress.best_step,
+                **self._run_fields,
             }
         )
         sync_file(self.path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -29,6 +31,8 @@ TextFingerprints = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """For each part of each dataset of a recipe: the names of its files, and one sha256 of their content."""
 
 RUN_FILE = "run.json"
+_RUN_ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")
+"""Run ids that can be logged; others are ignored."""
 _PARTS = ("train", "validation")
 _MAX_DIGEST_SHOWN = 12
 
@@ -63,6 +67,22 @@ def read_recorded_fingerprints(folder: Path) -> TextFingerprints:
         return {name: {part: parts[part] for part in _PARTS if part in parts} for name, parts in fingerprints.items()}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
+
+
+def generate_run_id() -> str:
+    """Return an id for a new run: 16 random hexadecimal digits. No random generator of training is used."""
+    return secrets.token_hex(8)
+
+
+def read_run_id(folder: Path) -> str | None:
+    """Read the id of the run in a folder, which stays the same when training is resumed; None if it has none, as a
+    folder of another project or a run of an older version.
+    """
+    try:
+        run_id = read_json(folder / RUN_FILE)["run_id"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return run_id if isinstance(run_id, str) and _RUN_ID_PATTERN.fullmatch(run_id) else None
 
 
 def describe_changes(recorded: TextFingerprints, current: TextFingerprints) -> Iterator[str]:

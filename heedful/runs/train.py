@@ -34,10 +34,12 @@ from heedful.runs.prepare import (
     RUN_FILE,
     describe_changes,
     fingerprint_texts,
+    generate_run_id,
     lock_run_folder,
     open_corpus,
     open_or_create_run,
     read_recorded_fingerprints,
+    read_run_id,
     require_inputs,
     to_stored_form,
 )
@@ -101,6 +103,7 @@ def train(
     listeners: Sequence[Callback] = (),
     say: Callable[[str], None] = lambda _: None,
     device: str | torch.device | None = None,
+    run_id: str | None = None,
 ) -> TrainResult:
     """Train the model of a recipe in its run folder, or resume training there, on `device`, by default the GPU if there
     is one. `say` receives messages, and `listeners` are called for updates and evaluations.
@@ -112,6 +115,7 @@ def train(
         listeners: callbacks for updates and evaluations; metrics.jsonl is always written.
         say: receives a line about each stage.
         device: device to compute on; the GPU if there is one.
+        run_id: id of a new run, for logs; a random one if none is given. A resumed run keeps its id.
 
     Raises:
         DataError: a text cannot be used.
@@ -125,6 +129,7 @@ def train(
         callbacks=listeners,
         log=say,
         device=device,
+        run_id=run_id or generate_run_id(),
     )
 
 
@@ -134,9 +139,10 @@ def _train_recipe(
     callbacks: Sequence[Callback],
     log: Callable[[str], None],
     device: str | torch.device | None,
+    run_id: str,
 ) -> TrainResult:
     """Train the model of a resolved recipe, or resume training; see `train`. Of several processes only the first writes
-    to the folder and logs its progress.
+    to the folder and logs its progress. `run_id` is the id of a run that has none yet.
     """
     recipe = resolved.recipe
     require_inputs(recipe)
@@ -158,7 +164,7 @@ def _train_recipe(
             for risk in find_risks(fitted_recipe):
                 log(f"warning: {risk}")
             opened = _open_run_and_corpora(fitted_recipe, resolved.origin, log)
-            _write_run_info(*opened, device=process_group.device, log=log)
+            _write_run_info(*opened, device=process_group.device, log=log, new_run_id=run_id)
             return opened
 
         run, corpora = process_group.run_on_leader(prepare_run) or _open_run_and_corpora(
@@ -314,7 +320,7 @@ def _update_model(
     callbacks_of_process: list[Callback] = []
     if process_group.is_leader:
         callback_state = snapshot.callback_state if snapshot else {}
-        metrics_log.rewind(past, callback_state)
+        metrics_log.rewind(past, callback_state, run_id=read_run_id(run.folder))
         trackers.open(past, callback_state)
         config = run.recipe.training
         costs = CostReporter(config, model, log=log, world=process_group, useful_labels=useful_labels)
@@ -383,9 +389,12 @@ def _report_final_model(
         log(f"not useful yet: {weakness}")
 
 
-def _write_run_info(run: Run[Any, Any], corpora: Corpora, *, device: torch.device, log: Callable[[str], None]) -> None:
+def _write_run_info(
+    run: Run[Any, Any], corpora: Corpora, *, device: torch.device, log: Callable[[str], None], new_run_id: str
+) -> None:
     """Write run.json, which records how a run was made so that it can be reproduced: versions, device, texts, sizes of
-    the corpora and recipe. Log a warning about each text that has changed.
+    the corpora and recipe. Log a warning about each text that has changed. The run keeps the id that is there; a new
+    run gets `new_run_id`.
     """
     fingerprints = fingerprint_texts(run.recipe)
     if has_checkpoint(run.folder):
@@ -396,6 +405,7 @@ def _write_run_info(run: Run[Any, Any], corpora: Corpora, *, device: torch.devic
         for name, (train, validation) in corpora.items()
     }
     content = {
+        "run_id": read_run_id(run.folder) or new_run_id,
         "heedful": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,

@@ -32,12 +32,17 @@ from heedful.serving.registry import ModelRegistry
 from heedful.serving.request_log import RequestLog, log_failure, log_request, use_request_log
 from heedful.serving.resource_limits import BodyBudget
 from heedful.serving.routes import REQUEST_ID_FIELD, Route, choose_request_id, error_response
+from heedful.serving.tracing import TracedSpan, use_span
 
 _MAX_LENGTH_DIGITS: Final = 18
 """Maximum digits of a Content-Length header; no accepted body is that long."""
 _MAX_LOGGED_PATH: Final = 200
 """Maximum characters of a path in the log."""
 _KNOWN_METHODS: Final = ("GET", "HEAD", "POST", "OPTIONS")
+_UNTRACED_PATHS: Final = frozenset({"/health", "/livez", "/readyz", "/metrics"})
+"""Paths that monitoring asks all the time."""
+_NO_ANSWER_STATUS: Final = 499
+"""Status in metrics and traces of requests whose clients left before an answer."""
 _CONTENT_POLICY: Final = (
     "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
@@ -46,6 +51,8 @@ _SECURITY_HEADERS: Final = (
     ("Referrer-Policy", "no-referrer"),
     ("X-Frame-Options", "DENY"),
 )
+HEALTH_MODULE: Final = "heedful.serving.health"
+"""Module whose routes answer before models are loaded."""
 ROUTE_MODULES: Final = (
     "heedful.serving.libretranslate.interface",
     "heedful.serving.openai.models",
@@ -55,6 +62,7 @@ ROUTE_MODULES: Final = (
     "heedful.serving.openai.audio",
     "heedful.serving.api.models",
     *CAPABILITY_MODULES,
+    HEALTH_MODULE,
     "heedful.serving.server_routes",
 )
 """Modules with routes, in the order in which they are described."""
@@ -147,7 +155,8 @@ class ServerApp:
 
         body = self._body_budget.start_body()
         bounded_receive = partial(body.receive, receive)
-        with use_request_log(request_log):
+        span = self._start_span(path_routes, request_log, headers)
+        with use_request_log(request_log), use_span(span):
             try:
                 await self._handle_request(
                     scope,
@@ -160,6 +169,8 @@ class ServerApp:
             finally:
                 body.release()
                 self._record_request(scope, path_routes, request_log)
+                if span is not None:
+                    _end_span(span, request_log)
 
     async def _handle_request(
         self,
@@ -211,7 +222,7 @@ class ServerApp:
         come in the body.
         """
         self._origins.require_host(scope, headers)
-        if self._registry.state != "ready":
+        if self._registry.state != "ready" and (route is None or not route.answers_always):
             raise unavailable(self._registry.state)
         cors_headers = self._origins.build_preflight(scope, headers)
         if cors_headers is not None:
@@ -280,17 +291,48 @@ class ServerApp:
             added.append(("Connection", "close"))
         yield from ((name.lower().encode(), value.encode("latin-1")) for name, value in added)
 
+    def _start_span(
+        self, path_routes: PathRoutes | None, request_log: RequestLog, headers: Headers
+    ) -> TracedSpan | None:
+        """Start the span of a request and note its ids in the log; return None if it is not traced."""
+        tracer = self._registry.tracer
+        if tracer is None or (path_routes is not None and path_routes.first_route.path in _UNTRACED_PATHS):
+            return None
+        span = tracer.start_request(*_describe_request(path_routes, request_log), headers)
+        request_log.trace_ids = span.ids
+        return span
+
     def _record_request(self, scope: Any, path_routes: PathRoutes | None, request_log: RequestLog) -> None:
         """Count an answered ASGI request in the metrics, under the path pattern of `path_routes` (None: `other`), and
         write its log line.
         """
         request_log.key = scope.get(KEY_NAME_FIELD)
-        route = "other" if path_routes is None else path_routes.first_route.path
-        method = request_log.method if request_log.method in _KNOWN_METHODS else "other"
+        method, route = _describe_request(path_routes, request_log)
         self._registry.metrics.count_request(
-            route, method=method, status=request_log.status or 499, seconds=request_log.elapsed_seconds
+            route, method=method, status=request_log.status or _NO_ANSWER_STATUS, seconds=request_log.elapsed_seconds
         )
         log_request(request_log)
+
+
+def _describe_request(path_routes: PathRoutes | None, request_log: RequestLog) -> tuple[str, str]:
+    """Return method and path pattern of a request, for metrics and traces: `other` in place of what is unknown, since
+    both contain nothing that a client has written.
+    """
+    method = request_log.method if request_log.method in _KNOWN_METHODS else "other"
+    return method, "other" if path_routes is None else path_routes.first_route.path
+
+
+def _end_span(span: TracedSpan, request_log: RequestLog) -> None:
+    """End the span of a request with what its log says."""
+    status = request_log.status or _NO_ANSWER_STATUS
+    attributes = {
+        "http.response.status_code": status,
+        "heedful.request_id": request_log.id,
+        "heedful.model": request_log.model,
+        "heedful.run_id": request_log.run_id,
+    }
+    span.set_attributes(attributes)
+    span.end(str(status) if status >= 500 else None)
 
 
 def _limit_body(receive: Callable[[], Any], max_bytes: int, build_error: Callable[[], HTTPError]) -> Callable[[], Any]:
@@ -310,9 +352,12 @@ def _limit_body(receive: Callable[[], Any], max_bytes: int, build_error: Callabl
 
 def collect_routes(registry: ModelRegistry) -> Sequence[Route]:
     """Return those routes of all `ROUTE_MODULES` that a server with the models of this registry has."""
-    routes = (
-        value for name in ROUTE_MODULES for value in vars(import_module(name)).values() if isinstance(value, Route)
-    )
+    return _list_routes(ROUTE_MODULES, registry)
+
+
+def _list_routes(modules: Sequence[str], registry: ModelRegistry) -> Sequence[Route]:
+    """Return those routes of modules that a server with the models of this registry has."""
+    routes = (value for name in modules for value in vars(import_module(name)).values() if isinstance(value, Route))
     return tuple(route for route in routes if route.is_served(registry))
 
 
@@ -321,6 +366,11 @@ def build_app(registry: ModelRegistry) -> ServerApp:
     app = ServerApp(registry)
     mount_routes(app, registry)
     return app
+
+
+def mount_health_routes(app: ServerApp, registry: ModelRegistry) -> None:
+    """Give the application the routes that answer while models are loaded, and no others yet."""
+    app.set_routes(_list_routes((HEALTH_MODULE,), registry))
 
 
 def mount_routes(app: ServerApp, registry: ModelRegistry) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, TypeVar, cast, final
 from heedful.generation import Hypothesis
 from heedful.serving.deadline import ClientDisconnected, RequestDeadline
 from heedful.serving.http_errors import HTTPError
+from heedful.serving.tracing import JobTrace, trace_job
 from heedful.tasks.batch_executor import BatchExecutor, BatchJob, SearchCall
 
 T = TypeVar("T")
@@ -43,13 +44,20 @@ class InferenceRequest:
         job: examples of the caller.
         deadline: of the caller.
         on_done: called when all answers are there, or none will come.
+        trace: spans of the job, if it is traced.
     """
 
     def __init__(
-        self, job: BatchJob[Any, Any], deadline: RequestDeadline, *, on_done: Callable[[], None] = lambda: None
+        self,
+        job: BatchJob[Any, Any],
+        deadline: RequestDeadline,
+        *,
+        on_done: Callable[[], None] = lambda: None,
+        trace: JobTrace | None = None,
     ) -> None:
         self.job = job
         self.deadline = deadline
+        self.trace = trace
         self.done = threading.Event()
         self._answers: dict[int, Any] = {}
         self._error: BaseException | None = None
@@ -95,6 +103,8 @@ class InferenceRequest:
             self.fail(error)
 
     def _finish(self) -> None:
+        if self.trace is not None:
+            self.trace.finish(self._error)
         self.done.set()
         for callback in [*self._callbacks]:
             callback()
@@ -143,7 +153,7 @@ class SchedulerClient:
         """
         if not job.examples:
             return []
-        request = InferenceRequest(job, self._deadline)
+        request = InferenceRequest(job, self._deadline, trace=trace_job(len(job.examples)))
         self._submit(request)
         while not request.done.wait(_POLL_SECONDS):
             self._deadline.raise_if_over()
@@ -162,7 +172,7 @@ class SchedulerClient:
         """
         updates: queue.SimpleQueue[Sequence[int] | None] = queue.SimpleQueue()
         questions = BatchJob[Any, Any]([example], search_call, [1], 1, 1, lambda _, ids: updates.put(list(ids)))
-        request = InferenceRequest(questions, self._deadline, on_done=lambda: updates.put(None))
+        request = InferenceRequest(questions, self._deadline, on_done=lambda: updates.put(None), trace=trace_job(1))
         self._submit(request)
         try:
             while True:

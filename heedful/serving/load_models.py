@@ -51,11 +51,19 @@ def load_into(
         import torch
 
         torch.set_num_threads(settings.threads)
+    from heedful.runs.prepare import read_run_id
+
     for name, model_settings in settings.models.items():
+        run_id = read_run_id(model_settings.run)
         for served_name, predictor in _load_predictors(name, model_settings, settings, log):
             model_languages = find_languages(predictor, model_settings, name=served_name, log=log)
             registry.models[served_name] = LoadedModel(
-                served_name, predictor, settings, model_languages=model_languages, backend=build_backend(served_name)
+                served_name,
+                predictor,
+                settings,
+                model_languages=model_languages,
+                backend=build_backend(served_name),
+                run_id=run_id,
             )
     if settings.indices:
         from heedful.retrieval.index import load_index

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
+
+from heedful.version import __version__
 
 MEDIA_TYPE: Final = CONTENT_TYPE_LATEST
 _SECONDS_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -17,11 +20,55 @@ _ROWS_BUCKETS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class HasQueue(Protocol):
-    """Protocol of objects with a request queue."""
+    """Protocol of models with a request queue."""
 
     @property
     def num_waiting(self) -> int:
         """Number of requests in the queue."""
+
+    @property
+    def run_id(self) -> str | None:
+        """Id of the run that trained it, if it is known."""
+
+
+@final
+@dataclass(frozen=True)
+class WorkerState:
+    """State of a process that computes.
+
+    Attributes:
+        number: from 1.
+        is_ready: whether it accepts requests.
+        examples: number of texts that it still has to answer.
+        restarts: how often it was started again.
+        last_exit: how it ended the last time; empty if it has not.
+    """
+
+    number: int
+    is_ready: bool
+    examples: int = 0
+    restarts: int = 0
+    last_exit: str = ""
+
+
+class HasState(Protocol):
+    """Protocol of what knows the state of a server, as `ModelRegistry`."""
+
+    @property
+    def models(self) -> Mapping[str, HasQueue]:
+        """Models by name; some may be added later."""
+
+    @property
+    def state(self) -> str:
+        """`loading`, `ready` or `ending`."""
+
+    @property
+    def has_ready_backends(self) -> bool:
+        """Whether all models can be computed now."""
+
+    @property
+    def list_workers(self) -> Callable[[], Sequence[WorkerState]]:
+        """Returns the state of each process that computes."""
 
 
 @final
@@ -29,10 +76,10 @@ class ServerMetrics:
     """Prometheus metrics of one server; any thread may update them.
 
     Args:
-        models: by name, whose queue lengths are reported; models may be added later.
+        server: whose state is reported, if there is one.
     """
 
-    def __init__(self, models: Mapping[str, HasQueue]) -> None:
+    def __init__(self, server: HasState | None = None) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "heedful_requests", "Requests that were answered.", ("route", "method", "status"), registry=self._registry
@@ -62,7 +109,9 @@ class ServerMetrics:
         started_at = time.monotonic()
         uptime = Gauge("heedful_uptime_seconds", "Seconds since the server started.", registry=self._registry)
         uptime.set_function(lambda: time.monotonic() - started_at)
-        self._registry.register(_QueueCollector(models))
+        Info("heedful", "The software of the server.", registry=self._registry).info({"version": __version__})
+        if server is not None:
+            self._registry.register(_StateCollector(server))
 
     def count_request(self, route: str, *, method: str, status: int, seconds: float) -> None:
         """Count an answered request; `route` is the path pattern of a route, never text from a client."""
@@ -91,17 +140,43 @@ class ServerMetrics:
 
 
 @final
-class _QueueCollector(Collector):
-    """Reports the lengths of the models' queues at each scrape."""
+class _StateCollector(Collector):
+    """Reports the state of a server at each scrape: queues, models and processes."""
 
-    def __init__(self, models: Mapping[str, HasQueue]) -> None:
-        self._models = models
+    def __init__(self, server: HasState) -> None:
+        self._server = server
 
     def collect(self) -> Iterator[Any]:
-        """Yield the gauge of waiting requests, with one value for each model."""
-        metric = GaugeMetricFamily(
+        """Yield the metrics, with one value for each model or process."""
+        server, models = self._server, list(self._server.models.items())
+        waiting = GaugeMetricFamily(
             "heedful_waiting", "Requests that wait for a model, or are being answered by it.", labels=["model"]
         )
-        for name, model in list(self._models.items()):
-            metric.add_metric([name], model.num_waiting)
-        yield metric
+        info = InfoMetricFamily("heedful_model", "A model, and the run that trained it.", labels=["model"])
+        for name, model in models:
+            waiting.add_metric([name], model.num_waiting)
+            info.add_metric([name], {"run_id": model.run_id or ""})
+        yield waiting
+        yield info
+        is_ready = server.state == "ready" and server.has_ready_backends
+        yield GaugeMetricFamily("heedful_ready", "Whether requests are answered: 1 or 0.", value=float(is_ready))
+        yield from _collect_workers(server.list_workers())
+
+
+def _collect_workers(workers: Sequence[WorkerState]) -> Iterator[Any]:
+    """Yield the metrics of the processes that compute, with one value for each."""
+    ready = GaugeMetricFamily(
+        "heedful_worker_ready", "Whether a process that computes accepts requests: 1 or 0.", labels=["worker"]
+    )
+    examples = GaugeMetricFamily(
+        "heedful_worker_examples", "Texts that a process that computes has to answer.", labels=["worker"]
+    )
+    restarts = CounterMetricFamily(
+        "heedful_worker_restarts", "How often a process that computes was started again.", labels=["worker"]
+    )
+    for worker in workers:
+        label = [str(worker.number)]
+        ready.add_metric(label, float(worker.is_ready))
+        examples.add_metric(label, worker.examples)
+        restarts.add_metric(label, worker.restarts)
+    yield from (ready, examples, restarts)

@@ -15,9 +15,10 @@ from heedful.serving.app import ServerApp, mount_routes
 from heedful.serving.http_errors import headers_too_large
 from heedful.serving.load_models import load_into, warm_up_models
 from heedful.serving.registry import ModelRegistry
-from heedful.serving.request_log import use_server_logging
+from heedful.serving.request_log import log_event, use_server_logging
 from heedful.serving.routes import error_response
 from heedful.serving.settings import ServerSettings, load_settings
+from heedful.serving.tracing import build_request_tracer
 
 _RAY_LOGGING: Final = {"enable_access_log": False}
 """Logging options of Ray; each replica logs its requests itself if the settings say so."""
@@ -69,6 +70,7 @@ class Replica:
 
     def _load_models(self) -> None:
         """Load and warm up the models, mount their routes, and set the state to ready."""
+        self._registry.tracer = build_request_tracer(self._registry.settings, process="replica", warn=log_event)
         load_into(self._registry, lambda _: None)
         warm_up_models(self._registry, lambda _: None)
         mount_routes(self._app, self._registry)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final
 
@@ -12,10 +12,11 @@ from heedful.serving.auth import Authenticator
 from heedful.serving.deadline import RequestDeadline
 from heedful.serving.http_errors import bad_request, not_found, unavailable
 from heedful.serving.languages import ModelLanguages
-from heedful.serving.metrics import ServerMetrics
+from heedful.serving.metrics import ServerMetrics, WorkerState
 from heedful.serving.request_log import note_request
 from heedful.serving.resource_limits import MemoryBudget, WorkQueue
 from heedful.serving.settings import ServerSettings
+from heedful.serving.tracing import RequestTracer
 
 if TYPE_CHECKING:
     from heedful.serving.inference_request import InferenceBackend
@@ -39,6 +40,7 @@ class LoadedModel(Generic[PredictorT]):
         settings: with the limits.
         model_languages: its translation directions, as far as they are known.
         backend: runs its computations; a scheduler thread in this process by default.
+        run_id: id of the run that trained it, for the log.
     """
 
     def __init__(
@@ -49,8 +51,10 @@ class LoadedModel(Generic[PredictorT]):
         *,
         model_languages: ModelLanguages = ModelLanguages(),  # noqa: B008 - frozen
         backend: InferenceBackend | None = None,
+        run_id: str | None = None,
     ) -> None:
         self.name = name
+        self.run_id = run_id
         self.predictor = predictor
         self.model_languages = model_languages
         self.created = int(time.time())
@@ -80,7 +84,7 @@ class LoadedModel(Generic[PredictorT]):
             HTTPError: too many requests are waiting, or the deadline has passed.
             ClientDisconnected: the client has disconnected.
         """
-        note_request(model=self.name)
+        note_request(model=self.name, run_id=self.run_id)
         return await self._queue.run(deadline, self._with_executor(deadline, work))
 
     def submit(self, deadline: RequestDeadline, work: Callable[[], T]) -> Future[T]:
@@ -107,7 +111,7 @@ class LoadedModel(Generic[PredictorT]):
             events.put_nowait(_END_OF_STREAM)  # whether it finished, failed or never began
             _ = future.cancelled() or future.exception()  # a cancelled caller needs no answer
 
-        note_request(model=self.name)
+        note_request(model=self.name, run_id=self.run_id)
         with self._queue.reserve_slot():
             task = asyncio.wrap_future(self.submit(deadline, lambda: work(emit)))
             task.add_done_callback(end_stream)
@@ -152,6 +156,9 @@ class ModelRegistry:
         decoding_memory: budget of bytes for decoding what requests send.
         file_queue: threads that parse files.
         metrics: counters for Prometheus.
+        tracer: starts spans of requests; None if they are not traced.
+        started_at: when the server was started, on the `time.monotonic` clock.
+        list_workers: returns the state of each process that computes.
 
     Raises:
         RecipeError: the file of API keys cannot be read.
@@ -167,7 +174,10 @@ class ModelRegistry:
         self.authenticator = Authenticator(settings)
         self.decoding_memory = MemoryBudget(settings.limits.decoding)
         self.file_queue = WorkQueue("files", threads=_FILE_THREADS, max_requests=settings.limits.queue)
-        self.metrics = ServerMetrics(self.models)
+        self.started_at = time.monotonic()
+        self.list_workers: Callable[[], Sequence[WorkerState]] = lambda: ()
+        self.metrics = ServerMetrics(self)
+        self.tracer: RequestTracer | None = None
         self._shared: dict[Callable[[ModelRegistry], Any], Any] = {}
 
     @property
@@ -220,5 +230,10 @@ class ModelRegistry:
         """
         if self.state != "ready":
             raise unavailable(self.state)
-        if not all(model.backend.is_ready for model in (*self.models.values(), *self.indices.values())):
+        if not self.has_ready_backends:
             raise unavailable("loading")
+
+    @property
+    def has_ready_backends(self) -> bool:
+        """Whether all models and indices can be computed now."""
+        return all(model.backend.is_ready for model in (*self.models.values(), *self.indices.values()))

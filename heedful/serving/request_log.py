@@ -50,6 +50,8 @@ class RequestLog:
         path: as it was sent, without the query.
         status: of the answer; None if there was none.
         model: that answered, if one did.
+        run_id: id of the run that trained this model, if it has one.
+        trace_ids: `trace_id` and `span_id`, if the request is traced.
         key: name of the API key, if keys are required.
         message: the parsed request.
         started_at: on the `time.perf_counter` clock.
@@ -60,6 +62,8 @@ class RequestLog:
     path: str
     status: int | None = None
     model: str | None = None
+    run_id: str | None = None
+    trace_ids: Mapping[str, str] = field(default_factory=dict)
     key: str | None = None
     message: BaseModel | None = None
     started_at: float = field(default_factory=time.perf_counter)
@@ -80,8 +84,10 @@ class RequestLog:
             "status": self.status,
             "ms": round(1_000 * self.elapsed_seconds, 1),
             "model": self.model,
+            "run_id": self.run_id,
             "key": self.key or None,
             "asked": _format_message(self.message) if include_texts and self.message is not None else None,
+            **self.trace_ids,
         }
         return {name: value for name, value in fields.items() if value is not None}
 
@@ -99,11 +105,14 @@ def use_request_log(request_log: RequestLog) -> Iterator[None]:
         _CURRENT_REQUEST.reset(token)
 
 
-def note_request(*, model: str | None = None, message: BaseModel | None = None) -> None:
-    """Add the model or the parsed message to the log of the current request, if there is one."""
+def note_request(*, model: str | None = None, run_id: str | None = None, message: BaseModel | None = None) -> None:
+    """Add the model with the id of its run, or the parsed message, to the log of the current request, if there is
+    one.
+    """
     request_log = _CURRENT_REQUEST.get()
     if request_log is not None:
-        request_log.model = model or request_log.model
+        if model is not None:
+            request_log.model, request_log.run_id = model, run_id
         request_log.message = message or request_log.message
 
 

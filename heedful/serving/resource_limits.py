@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar, final
 
 from heedful.serving.deadline import RequestDeadline
 from heedful.serving.http_errors import bodies_too_large, decoding_too_large, queue_full
+from heedful.serving.tracing import trace_work
 
 ReceiveCallable: TypeAlias = Callable[[], Awaitable[Any]]
 UNCOUNTED_BYTES: Final = 65_536
@@ -309,6 +310,7 @@ class WorkQueue:
     """
 
     def __init__(self, name: str, *, threads: int, max_requests: int) -> None:
+        self._name = name
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=f"heedful {name}")
         self._max_requests = max_requests
         self._count = 0
@@ -337,7 +339,7 @@ class WorkQueue:
             deadline.raise_if_over()
             return work()
 
-        return self._threads.submit(run_if_wanted)
+        return self._threads.submit(trace_work(self._name, run_if_wanted))
 
     @contextmanager
     def reserve_slot(self) -> Iterator[None]:

@@ -111,6 +111,7 @@ class Route:
         format_error: formats errors for the clients of this protocol.
         unauthorized_status: status if the key is missing or unknown.
         public: whether no key is needed.
+        answers_always: whether it answers while the server loads models or ends, too.
         accepts_files: whether the body may hold a file and be as large as one.
         group: heading under which the route is listed.
         examples: of requests, or a function that makes them for the served models.
@@ -131,6 +132,7 @@ class Route:
     format_error: ErrorFormatter = openai_error
     unauthorized_status: Literal[401, 403] = 401
     public: bool = False
+    answers_always: bool = False
     accepts_files: bool = False
     group: str = "heedful"
     examples: Sequence[Mapping[str, Any]] | Callable[[ModelRegistry], Sequence[Mapping[str, Any]]] = ()
@@ -144,7 +146,8 @@ class Route:
         """
         request_id = request.scope.get(REQUEST_ID_FIELD) or new_request_id()
         try:
-            registry.require_ready()
+            if not self.answers_always:
+                registry.require_ready()
             context = RequestContext(
                 registry, request, request_id, RequestDeadline.from_seconds(_read_timeout(registry, request))
             )

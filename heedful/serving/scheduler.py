@@ -13,7 +13,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, final
@@ -101,6 +101,15 @@ class _RunningBatch:
     steps_to_wait: int = 0
     last_steps: int = 1
     seconds_per_step: float = _SECONDS_AT_ONCE
+    is_traced: bool = False
+
+    def add_examples(self, examples: Mapping[int, _RequestExample]) -> None:
+        """Add examples that have joined the search, by their ids there."""
+        self.examples.update(examples)
+        for example in examples.values():
+            if example.request.trace is not None:
+                example.request.trace.note_start()
+                self.is_traced = True
 
     def run_steps(self) -> list[FinishedRequest]:
         """Generate one token of every sentence, or a few at once if they take little time and no listener waits for
@@ -112,6 +121,8 @@ class _RunningBatch:
         outputs = self.continuous_batch.step(max_steps)
         self.last_steps = max(1, self.continuous_batch.num_steps - steps_before)
         self.seconds_per_step = max((time.monotonic() - start) / self.last_steps, _MIN_STEP_SECONDS)
+        if self.is_traced:
+            _trace_steps(self.examples.values(), num_steps=self.last_steps)
         return outputs
 
     def finish_examples(self, outputs: Sequence[FinishedRequest]) -> None:
@@ -331,7 +342,7 @@ class Scheduler:
             )
         batch = self._running[key]
         request_ids, outputs = batch.continuous_batch.add_requests(state, request, search)
-        batch.examples.update(zip(request_ids, examples, strict=True))
+        batch.add_examples(dict(zip(request_ids, examples, strict=True)))
         self._count_tokens([output.hypotheses for output in outputs])
         batch.finish_examples(outputs)
         batch.report_partials()
@@ -398,6 +409,7 @@ class Scheduler:
         `SearchCall`.
         """
         inputs = [example.example for example in examples]
+        _trace_steps(examples, num_steps=1)
         if not isinstance(answer_batch, SearchCall):
             _set_answers(examples, list(answer_batch(inputs)))
             return
@@ -483,6 +495,14 @@ def _isolate_errors(examples: Sequence[_RequestExample], answer: Callable[[Seque
             answer(own_examples)
         except Exception as error:  # this caller gets any error, and others continue
             request.fail(error)
+
+
+def _trace_steps(examples: Collection[_RequestExample], *, num_steps: int) -> None:
+    """Count steps of a batch of examples in the traces of their requests, which begin to run now if they have not."""
+    traces = {id(trace): trace for example in examples if (trace := example.request.trace) is not None}
+    for trace in traces.values():
+        trace.note_start()
+        trace.note_steps(num_steps, len(examples))
 
 
 def _set_answers(examples: Sequence[_RequestExample], answers: Sequence[Any]) -> None:

@@ -22,19 +22,22 @@ import uvicorn
 
 from heedful.errors import RecipeError
 from heedful.memory_limits import count_cores, get_memory_limit
-from heedful.serving.app import ServerApp, build_app, mount_routes
+from heedful.serving.app import ServerApp, build_app, mount_health_routes, mount_routes
 from heedful.serving.clients import ConnectionCounter
 from heedful.serving.http_protocol import LimitedHttpProtocol
 from heedful.serving.load_models import load_into, warm_up_models
 from heedful.serving.registry import LoadedModel, ModelRegistry
-from heedful.serving.request_log import use_server_logging
+from heedful.serving.request_log import log_event, use_server_logging
 from heedful.serving.settings import ServerSettings
+from heedful.serving.tracing import build_request_tracer
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _POLL_SECONDS: Final = 0.02
 """Seconds between checks of a condition."""
 _CLOSE_SECONDS: Final = 3.0
 """Seconds for closing what remains after the last answer."""
+_FLUSH_SECONDS: Final = 2.0
+"""Seconds for sending the last spans."""
 _BACKLOG: Final = 1_024
 _EXTRA_FILES: Final = 512
 """Open files besides those of connections."""
@@ -163,11 +166,14 @@ def run_server(settings: ServerSettings, log: Callable[[str], None]) -> bool:
         Whether all worker threads have ended.
 
     Raises:
+        MissingExtraError: traces are requested, and their packages are not installed.
         RecipeError: the address cannot be used, or something cannot be served.
         RunError: a folder is missing or damaged.
     """
     registry = ModelRegistry(settings, {}, {})
+    registry.tracer = build_request_tracer(settings, process="http", warn=log_event)
     app = ServerApp(registry)
+    mount_health_routes(app, registry)
     server = build_server(registry, app)
     _raise_file_limit(settings.limits.connections)
     with use_server_logging(settings), open_socket(settings) as server_socket:
@@ -175,6 +181,8 @@ def run_server(settings: ServerSettings, log: Callable[[str], None]) -> bool:
         loader.start()
         server.run(sockets=[server_socket])
     is_finished = close_models(registry)
+    if registry.tracer is not None:
+        registry.tracer.flush(_FLUSH_SECONDS)
     if loader.error is not None:
         raise loader.error
     return is_finished

@@ -1,4 +1,4 @@
-"""Routes about the server itself: its health, its metrics, the web page, and the description of all routes in
+"""Routes about the server itself: its metrics, the web page, and the description of all routes in
 OpenAPI 3.1.
 """
 
@@ -45,12 +45,6 @@ shown."""
 
 def _has_page(registry: ModelRegistry) -> bool:
     return registry.settings.page
-
-
-@declare_route("/health", "whether models answer", method="GET", public=True)
-async def answer_health(_context: RequestContext) -> Mapping[str, Any]:
-    """Answer that the server is running."""
-    return {"status": "ok"}
 
 
 @declare_route("/metrics", "numbers for Prometheus", method="GET", media_type=METRICS_TYPE)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
 
@@ -17,6 +18,7 @@ from heedful.recipes.error_messages import describe_errors, suggest_fix
 from heedful.recipes.overrides import merge_overrides, parse_overrides, resolve_paths
 from heedful.recipes.recipe import EngineName
 
+_ADDRESS_PATTERN: Final = re.compile(r"https?://[^\s/?#]+(/[^\s?#]*)?")
 PositiveSeconds = Annotated[float, Field(gt=0)]
 ShortName = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -125,6 +127,21 @@ class AccessSettings(Config):
         return proxies
 
 
+class TracingSettings(Config):
+    """OpenTelemetry traces of requests; the standard OTEL_ variables of the environment work too."""
+
+    endpoint: ShortName | None = None
+    """address of a collector that takes OTLP over HTTP, as http://127.0.0.1:4318"""
+
+    @field_validator("endpoint")
+    @classmethod
+    def _check_address(cls, endpoint: str | None) -> str | None:
+        """Reject an endpoint that is not a web address."""
+        if endpoint is not None and not _ADDRESS_PATTERN.fullmatch(endpoint):
+            raise ValueError(f"{endpoint!r} is not a web address; write it as http://127.0.0.1:4318")
+        return endpoint
+
+
 class RaySettings(Config):
     """Number and resources of Ray Serve replicas (`heedful serve --ray`)."""
 
@@ -175,6 +192,8 @@ class ServerSettings(Config):
     """limits of the server"""
     access: AccessSettings = AccessSettings()
     """who may send requests"""
+    tracing: TracingSettings = TracingSettings()
+    """OpenTelemetry traces of requests"""
     ray: RaySettings = RaySettings()
     """Ray Serve replicas, with --ray"""
 

@@ -139,8 +139,18 @@ class ValidationResult:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True)
+class SavedCheckpoint:
+    """A checkpoint that was saved: the progress in it, and the seconds that saving took."""
+
+    progress: TrainState
+    seconds: float
+
+
 class Callback(ABC):
-    """Abstract base of callbacks, which are called for updates and evaluations and must not change the model."""
+    """Abstract base of callbacks, which are called for updates, evaluations and checkpoints and must not change the
+    model.
+    """
 
     def on_epoch_begin(self, plan: EpochPlan) -> None:
         """Handle the beginning of an epoch, also of one in which a run is resumed."""
@@ -153,6 +163,10 @@ class Callback(ABC):
     @abstractmethod
     def on_evaluate(self, evaluation: ValidationResult) -> None:
         """Handle the metrics of an evaluation."""
+
+    def on_save(self, checkpoint: SavedCheckpoint) -> None:
+        """Handle a checkpoint that was saved."""
+        return
 
     def get_state(self) -> Mapping[str, Any]:
         """Return what the callback must store to continue later: JSON values, under names of its own."""
@@ -187,6 +201,11 @@ class CallbackList(Callback):
         """Call all callbacks in order."""
         for callback in self.callbacks:
             callback.on_evaluate(evaluation)
+
+    def on_save(self, checkpoint: SavedCheckpoint) -> None:
+        """Call all callbacks in order."""
+        for callback in self.callbacks:
+            callback.on_save(checkpoint)
 
     def get_state(self) -> Mapping[str, Any]:
         """Return the merged states of all callbacks."""

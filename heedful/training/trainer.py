@@ -23,6 +23,7 @@ from heedful.training.callbacks import (
     CheckpointSaver,
     EpochPlan,
     NullCheckpointSaver,
+    SavedCheckpoint,
     StepMetrics,
     TrainingSnapshot,
     TrainState,
@@ -120,7 +121,7 @@ class Trainer(Generic[Batch]):
         schedule: the learning rate of each update.
         distributed: the process group; see `heedful.training.distributed.init_distributed`.
         config: seed, accumulation, clipping, evaluations.
-        callback: called after updates and evaluations.
+        callback: called after updates, evaluations and checkpoints.
         checkpoint_saver: called with a snapshot after each evaluation.
         average: running average of the weights, which is then evaluated and saved.
 
@@ -456,9 +457,15 @@ class Trainer(Generic[Batch]):
             raise self._build_divergence_error(f"update {self.progress.step}: a weight")
         own_snapshot = self.take_snapshot()
         snapshot = self.precision.gather_snapshot(own_snapshot, self.distributed)
+
+        def save() -> None:
+            """Save the checkpoint, and call the callback."""
+            start_time = time.perf_counter()
+            self.checkpoint_saver.save(snapshot, evaluation)
+            self.callback.on_save(SavedCheckpoint(self.progress, time.perf_counter() - start_time))
+
         self.distributed.run_on_leader(
-            lambda: self.checkpoint_saver.save(snapshot, evaluation),
-            serve=partial(self.precision.send_shard, snapshot=own_snapshot, distributed=self.distributed),
+            save, serve=partial(self.precision.send_shard, snapshot=own_snapshot, distributed=self.distributed)
         )
 
     @property

@@ -19,6 +19,10 @@ OTHERS: dict[str, set[str]] = {
     },
     "inspection": {"heedful.record"},
     "localisation": {"--force"},
+    "monitoring": {
+        *("heedful.model", "heedful.run_id", "heedful.request_id", "heedful.examples", "heedful.steps"),
+        "heedful.batch.texts",
+    },
     "performance": {"--bertviz", "--libraries"},
     "path-teach": {"--quick"},
     "studies": {"--quick"},

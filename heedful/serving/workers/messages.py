@@ -36,6 +36,7 @@ class RunJobMessage:
         with_partials: whether to send partial outputs of growing texts.
         seconds: that the request was granted.
         expires_at: end of that time, on the monotonic clock that all processes of a machine share.
+        trace_parent: fields that name the parent of the job's span; None if the request is not traced.
     """
 
     request_number: int
@@ -48,6 +49,7 @@ class RunJobMessage:
     with_partials: bool
     seconds: float
     expires_at: float
+    trace_parent: Mapping[str, str] | None = None
 
 
 @final

@@ -23,6 +23,7 @@ from heedful.serving.load_models import load_into, warm_up_models
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.scheduler import Scheduler
 from heedful.serving.settings import ServerSettings
+from heedful.serving.tracing import JobTrace, build_request_tracer
 from heedful.serving.workers.messages import (
     AnswersMessage,
     CancelMessage,
@@ -48,6 +49,8 @@ _PR_SET_PDEATHSIG: Final = 1
 """See prctl(2)."""
 _MAX_CACHED_CALLS: Final = 256
 """Number of unpickled `answer_batch` functions that are cached, the most recently used ones."""
+_FLUSH_SECONDS: Final = 1.0
+"""Seconds for sending the last spans; the parent waits for two."""
 _GC_THRESHOLD: Final = 50_000
 """Threshold of the garbage collector, as in every command (`heedful.__main__`)."""
 
@@ -63,6 +66,7 @@ def run_worker(connection: Connection, settings: ServerSettings) -> NoReturn:
     gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])
     registry = ModelRegistry(settings, {}, {})
     try:
+        registry.tracer = build_request_tracer(settings, process="worker")
         load_into(registry, _ignore_message)
         shared_objects = collect_shared_objects(registry)
         warm_up_models(registry, _ignore_message)
@@ -77,6 +81,8 @@ def run_worker(connection: Connection, settings: ServerSettings) -> NoReturn:
             pass
     except (EOFError, OSError):  # the caller has ended
         pass
+    if registry.tracer is not None:
+        registry.tracer.flush(_FLUSH_SECONDS)
     os._exit(0)
 
 
@@ -110,6 +116,7 @@ class WorkerRequestHandler:
         self._token_counts: deque[tuple[str, int]] = deque()
         self._answers: deque[AnswersMessage] = deque()
         self._models = registry.models_and_indices
+        self._tracer = registry.tracer
         self._schedulers: dict[str, Scheduler] = {}
         for name, model in self._models.items():
             assert isinstance(model.backend, Scheduler), "models run in this process"
@@ -173,15 +180,23 @@ class WorkerRequestHandler:
             message.max_rows,
             send_partial if message.with_partials else None,
         )
-        request = InferenceRequest(job, deadline, on_done=send_result)
+        request = InferenceRequest(job, deadline, on_done=send_result, trace=self._start_trace(message, len(examples)))
         self._deadlines[request_number] = deadline
         if answer_batch is run_calls:
             self._models[message.model].submit(deadline, partial(self._run_calls, request))
         else:
             self._schedulers[message.model].submit(request)
 
+    def _start_trace(self, message: RunJobMessage, num_examples: int) -> JobTrace | None:
+        """Start the span of the job in a message; return None if the job is not traced."""
+        if self._tracer is None or message.trace_parent is None:
+            return None
+        return self._tracer.start_job(message.trace_parent, model=message.model, num_examples=num_examples)
+
     def _run_calls(self, request: InferenceRequest) -> None:
         """Answer a request whose examples are calls, unless its deadline is over."""
+        if request.trace is not None:
+            request.trace.note_start()
         try:
             request.deadline.raise_if_over()
             for index, result in enumerate(run_calls(request.job.examples)):

@@ -7,7 +7,7 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 from multiprocessing.connection import Connection
@@ -24,7 +24,7 @@ from heedful.serving.deadline import RequestDeadline
 from heedful.serving.http_errors import unavailable
 from heedful.serving.inference_request import InferenceRequest, SchedulerClient
 from heedful.serving.load_models import load_into
-from heedful.serving.metrics import ServerMetrics
+from heedful.serving.metrics import ServerMetrics, WorkerState
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.request_log import log_event
 from heedful.serving.settings import ServerSettings
@@ -60,6 +60,7 @@ def load_into_workers(registry: ModelRegistry, log: Callable[[str], None], num_w
         RunError: a folder is missing or damaged, or a worker process ended.
     """
     pool = WorkerPool(num_workers, metrics=registry.metrics)
+    registry.list_workers = pool.list_workers
     try:
         with load_placeholders():
             load_into(registry, log, pool.build_backend)
@@ -116,6 +117,10 @@ class WorkerPool:
     def is_ready(self) -> bool:
         """Whether any worker accepts requests."""
         return any(worker.is_ready for worker in self._workers)
+
+    def list_workers(self) -> Sequence[WorkerState]:
+        """Return the state of each worker."""
+        return [worker.describe_state() for worker in self._workers]
 
     def build_backend(self, model: str) -> RemoteBackend:
         """Return the backend of one model."""
@@ -210,9 +215,15 @@ class WorkerProcess:
         self._connection: Connection | None = None
         self._process: Any = None
         self._exit_reason = ""
+        self._num_starts = 0
         self._started = threading.Event()
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._supervise, name=f"heedful process {worker_number}", daemon=True)
+
+    def describe_state(self) -> WorkerState:
+        """Return its state, for people and metrics."""
+        restarts = max(0, self._num_starts - 1)
+        return WorkerState(self._worker_number, self.is_ready, self.load, restarts, self._exit_reason)
 
     def start(self, settings: ServerSettings) -> None:
         """Start the process with these settings; `wait_started` waits for its models."""
@@ -239,6 +250,7 @@ class WorkerProcess:
             with_partials,
             deadline.seconds,
             deadline.expires_at,
+            None if request.trace is None else request.trace.span.to_fields(),
         )
         with self._lock:
             self._requests[request_number] = request
@@ -301,6 +313,7 @@ class WorkerProcess:
         self._connection, worker_connection = context.Pipe()
         process = context.Process(target=run_worker, args=(worker_connection, self._settings), daemon=True)
         has_answered = False
+        self._num_starts += 1
         try:
             process.start()
             self._process = process

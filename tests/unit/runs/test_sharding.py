@@ -58,7 +58,7 @@ def write_recipe(folder: Path, *, like: Path, init: Path | None = None, **traini
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+    return [{key: value for key, value in line.items() if key not in ("seconds", "run_id")} for line in lines]
 
 
 def require_same_numbers(line: Mapping[str, Any], other: Mapping[str, Any], *, tolerance: float) -> None:

@@ -72,7 +72,8 @@ def contents(folder: Path) -> dict[str, str]:
 
 def measured(folder: Path) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in line.items() if k not in ("seconds", "labels_per_second")} for line in lines]
+    own = ("seconds", "labels_per_second", "run_id")
+    return [{k: v for k, v in line.items() if k not in own} for line in lines]
 
 
 # --- what is made -----------------------------------------------------------------------------------------

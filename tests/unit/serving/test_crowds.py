@@ -22,7 +22,7 @@ def connected(held: BlockingServer, address: str = "127.0.0.2") -> socket.socket
 
 
 def answered(connection: socket.socket) -> bool:
-    connection.sendall(format_request())
+    connection.sendall(format_request("/livez"))
     found = b""
     while part := connection.recv(65_536):
         found += part

@@ -98,7 +98,7 @@ def test_the_format_of_prometheus(held: BlockingServer) -> None:
 
 
 def test_houses_count_apart_and_nothing_is_global() -> None:
-    first, second = ServerMetrics({}), ServerMetrics({})
+    first, second = ServerMetrics(), ServerMetrics()
     first.count_tokens("a", 1)
     assert b'heedful_tokens_total{model="a"} 1.0' in first.render_text()
     assert b"heedful_tokens_total{" not in second.render_text()
@@ -106,7 +106,7 @@ def test_houses_count_apart_and_nothing_is_global() -> None:
 
 
 def test_threads_count_together() -> None:
-    meters = ServerMetrics({})
+    meters = ServerMetrics()
     threads = [threading.Thread(target=lambda: [meters.count_tokens("a", 1) for _ in range(500)]) for _ in range(8)]
     for each in threads:
         each.start()

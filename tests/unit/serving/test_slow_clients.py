@@ -282,7 +282,7 @@ def test_offers_of_other_protocols_are_left_aside(monkeypatch: pytest.MonkeyPatc
                 assert held.live.ask("/health").status == 200
                 connection.sendall(behind)
                 assert status_of(connection.recv(100)) == 200
-                connection.sendall(format_request(Connection="close"))
+                connection.sendall(format_request("/livez", Connection="close"))
                 assert b'{"status":"ok"}' in read_until_closed(connection)
 
 
