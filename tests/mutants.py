@@ -336,13 +336,13 @@ COSTS = (
     ),
     Mutant(
         "what is left out of a corpus has a digest there",
-        "data/corpus.py",
-        """        encoded = encode(example)
+        "data/corpus_writer.py",
+        """            encoded = self.encode(example)
 """,
         (
-            "        encoded = encode(example)\n"
-            "        if digest_writer is not None and any(items is None for items in encoded):\n"
-            "            digest_writer.add_example(example)\n"
+            "            encoded = self.encode(example)\n"
+            "            if self.identity_key is not None and any(side is None for side in encoded):\n"
+            "                digests.append(_compute_digest(self.identity_key(example)))\n"
         ),
         ("tests/unit/data/test_corpus.py",),
     ),
@@ -1902,8 +1902,8 @@ TASKS = (
     Mutant(
         "every sentence is looked at when batches are planned",
         "data/batches.py",
-        "    order = shuffled_rows[np.lexsort((rising",
-        "    _ = [row for row in padded]\n    order = shuffled_rows[np.lexsort((rising",
+        "        sorting = np.lexsort((rising",
+        "        _ = [row for row in padded]\n        sorting = np.lexsort((rising",
         (f"{BUCKETING}::test_python_reads_batches_and_not_sentences",),
     ),
     Mutant(

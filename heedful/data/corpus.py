@@ -47,6 +47,8 @@ _DIGESTS_FILE = "digests"
 _TEXTS_KEY = "texts"
 _SECONDS_BETWEEN_SAVES = 20.0
 """Seconds after which what was encoded is saved, so that a kill loses no more."""
+_ROWS_AT_ONCE = 2**20
+"""Number of examples whose numbers are held in memory at a time while all are looked at."""
 _CHUNK_OF_ONE_PROCESS = 32
 """Number of examples that one process encodes before it writes them."""
 
@@ -234,14 +236,23 @@ class Corpus:
 
     @property
     def lengths(self) -> Int[np.ndarray, "N sides"]:
-        """Number of ids of each example on each side."""
-        return np.stack([side.lengths for side in self.sides.values()], axis=1)
+        """Number of ids of each example on each side, in 32 bits."""
+        lengths = np.empty((len(self), len(self.sides)), dtype=np.int32)
+        for column, side in enumerate(self.sides.values()):
+            for start in range(0, len(self), _ROWS_AT_ONCE):
+                rows = slice(start, start + _ROWS_AT_ONCE)
+                lengths[rows, column] = side.stops[rows] - side.starts[rows]
+        return lengths
 
     def count_shared_examples(self, other: Corpus) -> int:
         """Count the examples of this corpus that also occur in another one; 0 if there are no digests."""
         if self.digests is None or other.digests is None:
             return 0
-        return int(np.isin(self.digests, other.digests).sum())
+        own_digests, row_numbers = np.unique(self.digests, return_inverse=True)
+        is_shared = np.zeros(len(own_digests), dtype=bool)
+        for start in range(0, len(other.digests), _ROWS_AT_ONCE):
+            is_shared |= np.isin(own_digests, other.digests[start : start + _ROWS_AT_ONCE])
+        return int(is_shared[row_numbers].sum())
 
 
 def build_pair_encoder(source: Tokenizer, target: Tokenizer, *, max_length: int) -> ExampleEncoder[SentencePair]:
@@ -512,7 +523,11 @@ def _map_side(
             raise ValueError(f"{side}.{name} has changed since it was written")
     ids = _map_array(folder / f"{side}.ids", dtype=np.dtype(dtype), count=tokens, shape=shape)
     starts = _map_array(folder / f"{side}.starts", dtype=_START_DTYPE, count=count + 1)
-    if starts[0] != 0 or starts[-1] != tokens or np.diff(starts).min(initial=1) < 1:
+    grows = all(
+        np.diff(starts[first : first + _ROWS_AT_ONCE + 1]).min(initial=1) >= 1
+        for first in range(0, count, _ROWS_AT_ONCE)
+    )
+    if starts[0] != 0 or starts[-1] != tokens or not grows:
         raise ValueError(f"{side}.starts does not fit {side}.ids")
     return CorpusSide(ids, starts[:-1], starts[1:])
 

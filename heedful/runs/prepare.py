@@ -232,10 +232,21 @@ def _create_run(recipe: Recipe, origin: PretrainedSource | None, *, log: Callabl
             stack.enter_context(prefix_data_errors("data.train"))
         run = create_run(recipe.output, recipe, origin)
     for name, member in run.member_runs.items():
-        for message in _describe_small_vocabularies(member):
+        for message in (*_describe_samples(member), *_describe_small_vocabularies(member)):
             log(f"{f'{name}: ' if name else ''}{message}")
     save_run(run, adapter=prepare_adapter_file(run, origin))
     return run
+
+
+def _describe_samples(run: Run[Any, Any]) -> Iterator[str]:
+    """Yield a message if vocabularies were learned from a sample of the training text."""
+    tokenizers = [run.get_tokenizer(file) for file in run.task.tokenizer_files]
+    sizes = dict.fromkeys(tokenizer.learned_from for tokenizer in tokenizers)
+    for size in sizes:
+        if size is not None and size.drawn < size.total:
+            yield (
+                f"pieces are learned from {size.drawn:,} of {size.total:,} texts, drawn at random (tokenizer.sample)"
+            )
 
 
 def _describe_small_vocabularies(run: Run[Any, Any]) -> Iterator[str]:
