@@ -14,7 +14,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final
@@ -26,7 +26,7 @@ MAX_CHARACTERS: Final = 120
 """Longest sentence that is joined with another one."""
 REPEATED, COPIED, UNTRANSLATED = 0.01, 0.005, 0.002
 """Shares of pairs that repeat an earlier one, that have the source on both sides, and that have an empty side."""
-STEPS: Final = ("new", "filter", "vocabulary", "encode", "open", "plan", "train")
+STEPS: Final = ("new", "filter", "filter-quick", "vocabulary", "encode", "open", "plan", "train")
 
 
 def read_pairs(data: Path) -> list[tuple[str, str]]:
@@ -53,7 +53,8 @@ def write_text(folder: Path, count: int, pairs: Sequence[tuple[str, str]], *, se
     """Write `count` pairs into train.en and train.de, always the same for one seed."""
     folder.mkdir(parents=True, exist_ok=True)
     dice = np.random.default_rng(seed)
-    with (folder / "train.en").open("w", encoding="utf-8") as en, (folder / "train.de").open("w", encoding="utf-8") as de:
+    paths = (folder / "train.en", folder / "train.de")
+    with paths[0].open("w", encoding="utf-8") as en, paths[1].open("w", encoding="utf-8") as de:
         for start in range(0, count, CHUNK):
             size = min(CHUNK, count - start)
             rows, kinds = dice.integers(0, len(pairs), (size, 3)).tolist(), dice.random(size).tolist()
@@ -152,8 +153,10 @@ def list_commands(folder: Path, *, options: Sequence[str]) -> dict[str, Sequence
     heedful = [sys.executable, "-m", "heedful"]
     new = [*heedful, "new", *text, "-o", str(folder / "recipe.toml"), "--overwrite"]
     filtering = [*heedful, "filter", *text, "-o", str(folder / "clean"), "--overwrite"]
+    without_language = [*filtering, "--skip", "language"]
     own = [sys.executable, __file__, "step", str(folder), *options]
-    return {"new": new, "filter": filtering, **{step: [*own, "--step", step] for step in STEPS[2:]}}
+    commands = {"new": new, "filter": filtering, "filter-quick": without_language}
+    return {**commands, **{step: [*own, "--step", step] for step in STEPS[3:]}}
 
 
 def run_step(folder: Path, step: str, *, size: int, updates: int) -> None:
@@ -245,7 +248,7 @@ def main() -> None:
     make.add_argument("--pairs", type=int, default=1_000_000)
     make.add_argument("--seed", type=int, default=1)
     step = commands.add_parser("step", help="run one step of training in this process")
-    step.add_argument("--step", choices=STEPS[2:], required=True)
+    step.add_argument("--step", choices=STEPS[3:], required=True)
     measuring = commands.add_parser("measure", help="run and measure steps")
     measuring.add_argument("--steps", nargs="+", choices=STEPS, default=STEPS)
     for each in (make, step, measuring):

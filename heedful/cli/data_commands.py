@@ -84,7 +84,8 @@ class FilterArguments:
     report: OptionalPage = None
     """page with counts, examples of each reason, and scores"""
     processes: OptionalInt = None
-    """largest number of processes that judge pairs, on Linux; the number of cores by default, and one for small texts"""
+    """largest number of processes that judge pairs, on Linux; the number of cores by default, and one for small
+    texts"""
     overwrite: bool = False
     """replace existing files"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)

@@ -131,14 +131,13 @@ class ChunkWorkers(Generic[Example, Result]):
             yield chunk
 
 
-_function_of_process: Callable[[Sequence[Any]], Any] | None = None
-"""The function that this process computes, if it was forked for that."""
+_functions_of_process: Final[list[Callable[[Sequence[Any]], Any]]] = []
+"""The function that this process computes, alone, if it was forked for that."""
 
 
 def _prepare_process(function: Callable[[Sequence[Any]], Any], parent: int) -> None:
     """Prepare a forked process: remember its function, leave the ending to the parent, and end when the parent has."""
-    global _function_of_process
-    _function_of_process = function
+    _functions_of_process[:] = [function]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
@@ -161,5 +160,5 @@ def _submit(executor: ProcessPoolExecutor, chunk: Sequence[Any]) -> Future[Any]:
 
 def _compute(chunk: Sequence[Any]) -> Any:
     """Compute the function of this process."""
-    assert _function_of_process is not None, "the process was prepared"
-    return _function_of_process(chunk)
+    (function,) = _functions_of_process
+    return function(chunk)

@@ -43,7 +43,7 @@ Example = TypeVar("Example")
 _FILE_FORMAT = 2
 _DESCRIPTION_FILE = "corpus.json"
 _START_DTYPE = np.dtype("<i8")
-_DIGESTS_FILE = "digests"
+_DIGESTS_FILE, _KINDS = "digests", ("ids", "starts")
 _TEXTS_KEY = "texts"
 _SECONDS_BETWEEN_SAVES = 20.0
 """Seconds after which what was encoded is saved, so that a kill loses no more."""
@@ -379,20 +379,14 @@ def _write_examples(
 ) -> Mapping[str, Any]:
     """Encode the examples of all texts into the files of a corpus, and return its description."""
     specs = {name: _to_array_spec(size) for name, size in encoder.side_sizes.items()}
-    encode_chunk = ChunkEncoder(encoder.encode, [np.dtype(spec.dtype) for spec in specs.values()], encoder.identity_key)
-    if encoder.count_characters is None:
-        workers = ChunkWorkers(encode_chunk, chunk_examples=1)
-    elif processes == 1:
-        workers = ChunkWorkers(encode_chunk, chunk_examples=_CHUNK_OF_ONE_PROCESS)
-    else:
-        workers = ChunkWorkers(encode_chunk, processes, encoder.count_characters)
-    names = [f"{name}.{kind}" for name in specs for kind in ("ids", "starts")]
+    workers = _build_workers(encoder, specs, processes)
+    names = [f"{name}.{kind}" for name in specs for kind in _KINDS]
     with ExitStack() as stack:
         files = GrowingFiles(
             stack, folder, [*names, *([] if encoder.identity_key is None else [_DIGESTS_FILE])], key=fingerprint
         )
         if files.state is None:
-            progress = _WritingProgress({name: 0 for name in specs})
+            progress = _WritingProgress(dict.fromkeys(specs, 0))
             for name in specs:
                 files.append(f"{name}.starts", np.array(0, dtype=_START_DTYPE).tobytes())
         else:
@@ -410,25 +404,45 @@ def _write_examples(
             _require_examples(EncodingReport(*progress.counts[-1]))
             progress.counts.append([0, 0, 0])
         files.finish()
-        reports = [EncodingReport(*counts) for counts in progress.counts[:-1]]
-        description: dict[str, Any] = {
-            "format": _FILE_FORMAT,
-            "fingerprint": fingerprint,
-            "report": asdict(EncodingReport.from_reports(reports)),
-            "sides": {
-                name: {
-                    "dtype": np.dtype(spec.dtype).str,
-                    "tokens": progress.num_items[name],
-                    **({"shape": list(spec.shape)} if spec.shape else {}),
-                    "sha256": {kind: files.get_checksum(f"{name}.{kind}") for kind in ("ids", "starts")},
-                }
-                for name, spec in specs.items()
-            },
+        return _describe_files(files, progress, specs, fingerprint=fingerprint)
+
+
+def _build_workers(
+    encoder: ExampleEncoder[Example], specs: Mapping[str, ArraySpec], processes: int
+) -> ChunkWorkers[Example, EncodedChunk]:
+    """Build what encodes chunks of examples, by several processes if the encoder allows it."""
+    encode_chunk = ChunkEncoder(encoder.encode, [np.dtype(spec.dtype) for spec in specs.values()], encoder.identity_key)
+    if encoder.count_characters is None:
+        return ChunkWorkers(encode_chunk, chunk_examples=1)
+    if processes == 1:
+        return ChunkWorkers(encode_chunk, chunk_examples=_CHUNK_OF_ONE_PROCESS)
+    return ChunkWorkers(encode_chunk, processes, encoder.count_characters)
+
+
+def _describe_files(
+    files: GrowingFiles, progress: _WritingProgress, specs: Mapping[str, ArraySpec], *, fingerprint: str
+) -> Mapping[str, Any]:
+    """Return the description of a corpus, in the form of `corpus.json`, after all of its texts were written."""
+    reports = [EncodingReport(*counts) for counts in progress.counts[: progress.num_finished]]
+    sides = {
+        name: {
+            "dtype": np.dtype(spec.dtype).str,
+            "tokens": progress.num_items[name],
+            **({"shape": list(spec.shape)} if spec.shape else {}),
+            "sha256": {kind: files.get_checksum(f"{name}.{kind}") for kind in _KINDS},
         }
-        if len(texts) > 1:
-            description[_TEXTS_KEY] = [asdict(text_report) for text_report in reports]
-        if encoder.identity_key is not None:
-            description[_DIGESTS_FILE] = files.get_checksum(_DIGESTS_FILE)
+        for name, spec in specs.items()
+    }
+    description = {
+        "format": _FILE_FORMAT,
+        "fingerprint": fingerprint,
+        "report": asdict(EncodingReport.from_reports(reports)),
+        "sides": sides,
+    }
+    if len(reports) > 1:
+        description[_TEXTS_KEY] = [asdict(text_report) for text_report in reports]
+    if _DIGESTS_FILE in files.names:
+        description[_DIGESTS_FILE] = files.get_checksum(_DIGESTS_FILE)
     return description
 
 

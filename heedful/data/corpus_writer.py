@@ -121,6 +121,7 @@ class GrowingFiles:
 
     def __init__(self, stack: ExitStack, folder: Path, names: Sequence[str], *, key: str) -> None:
         self._folder, self._key = folder, key
+        self.names = tuple(names)
         self.state: Mapping[str, Any] | None = None
         """the state that was saved; None if the files are new"""
         saved = _read_saved(folder, names, key=key) if key else None

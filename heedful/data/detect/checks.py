@@ -131,9 +131,7 @@ class FaultCounter(DataCheck, Generic[Measure]):
         """Return the value that the check measures for an example."""
         return self._check.measure((*texts, *labels) if self._check.judges_labels else texts)
 
-    def add_measured(
-        self, example: DatasetExample, part: DatasetPart, location: str, *, value: Measure | None
-    ) -> None:
+    def add_measured(self, example: DatasetExample, part: DatasetPart, location: str, *, value: Measure | None) -> None:
         """Count the value that was measured for the example, as `add_example` does."""
         if value is not None:
             self._counts[value] += 1

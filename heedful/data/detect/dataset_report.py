@@ -106,7 +106,8 @@ def build_report(
     for part in reversed(PARTS):
         if part not in dataset.files:
             continue
-        for chunk, measured in workers.map(_iter_examples(dataset, part), select=lambda each: (each.texts, each.labels)):
+        examples = _iter_examples(dataset, part)
+        for chunk, measured in workers.map(examples, select=lambda each: (each.texts, each.labels)):
             counts[part] = counts.get(part, 0) + len(chunk)
             for example, values in zip(chunk, measured, strict=True):
                 location = dataset.format_location(part, example)

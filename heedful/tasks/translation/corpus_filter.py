@@ -176,10 +176,10 @@ def filter_pairs(
     )
     for chunk, single_numbers in workers.map(pairs()):
         start = len(numbers)
-        for pair, number in zip(chunk, single_numbers, strict=True):
-            if number == KEPT_NUMBER:
-                number = _find_rejecting_rule(rules, faults, pair, first=num_single)
-            numbers.append(number)
+        numbers.extend(
+            _find_rejecting_rule(rules, faults, pair, first=num_single) if number == KEPT_NUMBER else number
+            for pair, number in zip(chunk, single_numbers, strict=True)
+        )
         if score is not None:
             passed = [index for index, _ in enumerate(chunk) if numbers[start + index] == KEPT_NUMBER]
             scores_found = dict(zip(passed, score([chunk[index] for index in passed]), strict=True))
