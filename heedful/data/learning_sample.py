@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
 
+from heedful.data.normalisation import require_valid_unicode
 from heedful.data.random_numbers import SeededRandom
 
 MAX_SAMPLE_TEXTS: Final = 5_000_000
 """Largest number of texts in a sample, unless another one is asked for."""
 MAX_SAMPLE_BYTES: Final = 2**29
 """Largest size of a sample in bytes of UTF-8, without what Python needs for each text."""
+MAX_PART_CHARACTERS: Final = 10_000
+"""Largest number of characters that are given to sentencepiece together: it keeps positions inside a word in 16 bits,
+so that long text without spaces must come in parts."""
 _SEED: Final = 1
 _SAMPLE_STREAM: Final = 0x6C6561726E
 """Separates these random numbers from other streams of the same seed."""
@@ -78,3 +82,18 @@ def _iter_random_numbers() -> Iterator[float]:
     generator = SeededRandom(_SEED, _SAMPLE_STREAM)
     while True:
         yield from generator.uniform(_NUMBERS_AT_ONCE).tolist()
+
+
+def split_long_texts(
+    texts: Iterable[str], errors: list[BaseException], *, prepare: Callable[[str], str]
+) -> Iterator[str]:
+    """Yield the texts, changed by `prepare`, in parts of limited length; store exceptions in `errors`, because
+    sentencepiece replaces them by its own.
+    """
+    try:
+        for text in map(prepare, map(require_valid_unicode, texts)):
+            for start in range(0, len(text), MAX_PART_CHARACTERS):
+                yield text[start : start + MAX_PART_CHARACTERS]
+    except BaseException as error:
+        errors.append(error)
+        raise

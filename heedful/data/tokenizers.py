@@ -25,7 +25,13 @@ from jaxtyping import Bool
 
 from heedful.atomic_io import write_atomic
 from heedful.characters import remove_invisible
-from heedful.data.learning_sample import MAX_SAMPLE_TEXTS, LearningSample, SampleSize
+from heedful.data.learning_sample import (
+    MAX_PART_CHARACTERS,
+    MAX_SAMPLE_TEXTS,
+    LearningSample,
+    SampleSize,
+    split_long_texts,
+)
 from heedful.data.normalisation import (
     build_normaliser,
     get_rule_name,
@@ -54,8 +60,6 @@ _SPACE = "▁"
 _MASK_PLACEHOLDER = "\ue000"  # for private use, so no vocabulary knows it
 _LINE_END = "↵"
 _ELLIPSIS = "\u2026"  # three points by NFKC, itself by NFC
-# Sentencepiece keeps positions inside a word in 16 bits, so long text without spaces must come in parts.
-_MAX_PART_CHARACTERS = 10_000
 
 
 @dataclass(frozen=True)
@@ -498,7 +502,7 @@ def learn_sentencepiece(
     sampled_texts = sample.release_texts()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_split_long_texts(
+            sentence_iterator=split_long_texts(
                 map(normalise_nfc, sampled_texts) if uses_nfc else sampled_texts,
                 errors,
                 prepare=remove_invisible if normalizes else str,
@@ -509,7 +513,7 @@ def learn_sentencepiece(
             hard_vocab_limit=False,  # a short text has fewer
             character_coverage=character_coverage,
             normalization_rule_name="identity" if uses_nfc or not normalizes else get_rule_name(lowercase=lowercase),
-            max_sentence_length=4 * _MAX_PART_CHARACTERS + 1,  # in bytes; what is longer would be dropped silently
+            max_sentence_length=4 * MAX_PART_CHARACTERS + 1,  # in bytes; what is longer would be dropped silently
             input_sentence_size=max(MAX_SAMPLE_TEXTS, max_sentences),  # all; the number is part of the model's bytes
             pad_id=PAD,
             bos_id=BOS,
@@ -631,18 +635,3 @@ def _build_learning_error(message: str, *, size: int) -> DataError:
     if "sentences_.empty()" in message or "all_chars_count" in message:
         return _build_no_text_error()
     return DataError(f"sentencepiece cannot learn {size} pieces from this text: {message.strip()}")
-
-
-def _split_long_texts(
-    texts: Iterable[str], errors: list[BaseException], *, prepare: Callable[[str], str]
-) -> Iterator[str]:
-    """Yield the texts, changed by `prepare`, in parts of limited length; store exceptions in `errors`, because
-    sentencepiece replaces them by its own.
-    """
-    try:
-        for text in map(prepare, map(require_valid_unicode, texts)):
-            for start in range(0, len(text), _MAX_PART_CHARACTERS):
-                yield text[start : start + _MAX_PART_CHARACTERS]
-    except BaseException as error:
-        errors.append(error)
-        raise
