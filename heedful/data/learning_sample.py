@@ -14,7 +14,7 @@ from heedful.data.random_numbers import SeededRandom
 
 MAX_SAMPLE_TEXTS: Final = 5_000_000
 """Largest number of texts in a sample, unless another one is asked for."""
-MAX_SAMPLE_BYTES: Final = 2**29
+MAX_SAMPLE_BYTES: Final = 400 * 2**20
 """Largest size of a sample in bytes of UTF-8, without what Python needs for each text."""
 MAX_PART_CHARACTERS: Final = 10_000
 """Largest number of characters that are given to sentencepiece together: it keeps positions inside a word in 16 bits,

@@ -480,7 +480,7 @@ def learn_sentencepiece(
         lowercase: whether the case of all encoded text is folded.
         character_coverage: share of the characters in the texts that must have a piece, 0.98 to 1; 0.9995
             suits languages with thousands of characters.
-        max_sentences: if there are more texts, or more than 512 MiB of them, a random sample is used, so that memory
+        max_sentences: if there are more texts, or more than 400 MiB of them, a random sample is used, so that memory
             stays bounded; `learned_from` of the result has its size.
         masked: whether one more id hides a piece.
         tags: further pieces that no text contains.
