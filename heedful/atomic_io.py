@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from shlex import quote
@@ -239,20 +239,26 @@ def sync_file(path: Path) -> None:
 
 
 @contextmanager
-def atomic_folder(folder: Path, *, purpose: str, replaceable_marker: str | None = None) -> Iterator[Path]:
+def atomic_folder(
+    folder: Path, *, purpose: str, replaceable_marker: str | None = None, resumable_marker: str | None = None
+) -> Iterator[Path]:
     """Provide a temporary folder to write to; it becomes `folder` if the block succeeds, else it is removed. A folder
     with files is replaced only if it contains a file named `replaceable_marker`; `purpose` ends the message otherwise.
+
+    With `resumable_marker`, a temporary folder that contains a file of this name is kept if the block fails, or the
+    process is killed, and given to the next block, if no other process writes there.
 
     Args:
         folder: does not exist yet, is empty, or contains `replaceable_marker`.
         purpose: what the user would do with another folder, for messages.
         replaceable_marker: name of a file that marks a folder as replaceable.
+        resumable_marker: name of a file that marks a temporary folder in which writing may continue.
 
     Raises:
         RunError: it contains other files, or cannot be written.
     """
     target = folder.resolve()
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    temporary, stack = target.with_name(f".{target.name}.{os.getpid()}"), ExitStack()
     try:
         if (
             folder.exists()
@@ -263,7 +269,11 @@ def atomic_folder(folder: Path, *, purpose: str, replaceable_marker: str | None 
             raise RunError(f"{folder}: {content}; choose a new folder to {purpose}")
         for leftover in find_leftovers(target):
             shutil.rmtree(leftover, ignore_errors=True)
-        temporary.mkdir(parents=True)
+        if resumable_marker and (lock := _lock_folder(unfinished := target.with_name(f".{target.name}.unfinished"))):
+            stack.callback(os.close, lock)
+            temporary = unfinished
+        else:
+            temporary.mkdir(parents=True)
         try:
             yield temporary
             for path in temporary.rglob("*"):
@@ -273,18 +283,39 @@ def atomic_folder(folder: Path, *, purpose: str, replaceable_marker: str | None 
                 elif path.is_dir():
                     sync_folder(path)
             sync_folder(temporary)
-            older = temporary.with_name(f"{temporary.name}.old")
+            older = target.with_name(f".{target.name}.{os.getpid()}.old")
             if target.exists():
                 target.rename(older)
             temporary.rename(target)
             sync_folder(target.parent)
             shutil.rmtree(older, ignore_errors=True)
         finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            if not (resumable_marker and (temporary / resumable_marker).exists()):
+                shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
         reason = error.strerror or error
         remedy = "free some space" if error.errno in _FULL_DISK_ERRORS else "choose another folder"
         raise RunError(f"{folder}: cannot be written ({reason}); {remedy}") from None
+    finally:
+        stack.close()
+
+
+def _lock_folder(folder: Path) -> int | None:
+    """Create a folder if it is missing, and lock it until the returned handle is closed or this process ends; None if
+    another process has locked it, or this system cannot lock folders.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return None
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
 
 
 def find_leftovers(path: Path) -> Iterator[Path]:

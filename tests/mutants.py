@@ -336,14 +336,49 @@ COSTS = (
         ("tests/unit/data/test_corpus.py::test_examples_that_occur_in_another_corpus_are_counted",),
     ),
     Mutant(
-        "what is left out of a corpus has a digest there",
+        "chunks of several processes come back in another order",
+        "data/chunk_workers.py",
+        "pending.popleft()",
+        "pending.pop()",
+        ("tests/unit/data/test_chunk_workers.py",),
+    ),
+    Mutant(
+        "a process that works on chunks outlives its parent",
+        "data/chunk_workers.py",
+        "initargs=(self.function, os.getpid()),",
+        "initargs=(self.function, os.getpid() + 1),",
+        ("tests/unit/data/test_chunk_workers.py",),
+    ),
+    Mutant(
+        "a corpus goes on after the examples that were kept",
         "data/corpus.py",
-        """        encoded = encode(example)
+        "islice(text, sum(progress.counts[-1]), None)",
+        "islice(text, progress.counts[-1][0], None)",
+        ("tests/unit/data/test_corpus.py",),
+    ),
+    Mutant(
+        "what was written after the last save stays in a corpus",
+        "data/corpus_writer.py",
+        "            os.truncate(folder / name, size)",
+        "            pass",
+        ("tests/unit/data/test_corpus.py",),
+    ),
+    Mutant(
+        "the first texts are the sample that pieces are learned from",
+        "data/learning_sample.py",
+        "if number >= bound:",
+        "if len(numbers) >= max_texts:",
+        ("tests/unit/data/test_learning_sample.py",),
+    ),
+    Mutant(
+        "what is left out of a corpus has a digest there",
+        "data/corpus_writer.py",
+        """            encoded = self.encode(example)
 """,
         (
-            "        encoded = encode(example)\n"
-            "        if digest_writer is not None and any(items is None for items in encoded):\n"
-            "            digest_writer.add_example(example)\n"
+            "            encoded = self.encode(example)\n"
+            "            if self.identity_key is not None and any(side is None for side in encoded):\n"
+            "                digests.append(_compute_digest(self.identity_key(example)))\n"
         ),
         ("tests/unit/data/test_corpus.py",),
     ),
@@ -1903,8 +1938,8 @@ TASKS = (
     Mutant(
         "every sentence is looked at when batches are planned",
         "data/batches.py",
-        "    order = shuffled_rows[np.lexsort((rising",
-        "    _ = [row for row in padded]\n    order = shuffled_rows[np.lexsort((rising",
+        "        sorting = np.lexsort((rising",
+        "        _ = [row for row in padded]\n        sorting = np.lexsort((rising",
         (f"{BUCKETING}::test_python_reads_batches_and_not_sentences",),
     ),
     Mutant(

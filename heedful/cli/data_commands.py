@@ -15,16 +15,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 from heedful.cli.arguments import (
     DeviceOptions,
     OptionalFloat,
+    OptionalInt,
     OptionalPage,
     OptionalPath,
     OptionalText,
     OutputPath,
     PositionalPaths,
     parse_arguments,
+    require_minimum,
 )
 from heedful.cli.option_parser import OptionInfo
 from heedful.cli.output import log, require_named_files, require_unused_paths, wrap_write_errors
 from heedful.errors import DataError, RecipeError
+from heedful.memory_limits import count_cores
 
 if TYPE_CHECKING:
     from heedful.data.detect.checks import TextCheck
@@ -80,6 +83,9 @@ class FilterArguments:
     """TSV file for the removed pairs: reason, score, place, source, target"""
     report: OptionalPage = None
     """page with counts, examples of each reason, and scores"""
+    processes: OptionalInt = None
+    """largest number of processes that judge pairs, on Linux; the number of cores by default, and one for small
+    texts"""
     overwrite: bool = False
     """replace existing files"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
@@ -87,6 +93,7 @@ class FilterArguments:
     def __post_init__(self) -> None:
         if self.longest < 1:
             raise RecipeError(f"--longest: {self.longest}; must be at least 1")
+        require_minimum(self, processes=1)
         if not 1 < self.ratio < float("inf"):
             raise RecipeError(f"--ratio: {self.ratio:g}; must be above 1")
         if len(self.languages) not in (0, 2):
@@ -138,6 +145,7 @@ def run_filter(argv: Sequence[str]) -> int:
             score=score,
             threshold=ScoreThreshold(args.keep, args.least or 0.0),
             on_progress=on_progress,
+            processes=args.processes or count_cores(),
         )
     if not verdicts.num_kept:
         raise DataError(

@@ -10,10 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from heedful.cli.arguments import OptionalPath, OptionalText, OutputPath, PositionalPaths, parse_arguments
+from heedful.cli.arguments import (
+    OptionalInt,
+    OptionalPath,
+    OptionalText,
+    OutputPath,
+    PositionalPaths,
+    parse_arguments,
+    require_minimum,
+)
 from heedful.cli.option_parser import OptionInfo
 from heedful.cli.output import log, require_named_files, require_unused_paths, wrap_write_errors
 from heedful.errors import RecipeError
+from heedful.memory_limits import count_cores
 
 if TYPE_CHECKING:
     from heedful.data.detect.dataset_report import DatasetReport
@@ -63,6 +72,9 @@ class NewArguments:
     """training time in minutes"""
     init: OptionalPath = None
     """folder of a pre-trained model to start from, for tasks that support it"""
+    processes: OptionalInt = None
+    """largest number of processes that check examples, on Linux; the number of cores by default, and one for small
+    texts"""
     overwrite: bool = False
     """replace an existing recipe and existing parts"""
 
@@ -72,6 +84,7 @@ def run_new(argv: Sequence[str]) -> int:
     args = parse_arguments(NewArguments, argv, program=_PROGRAM)
     if not 0 < args.minutes < float("inf"):
         raise RecipeError(f"--minutes: {args.minutes:g}; must be a time above 0")
+    require_minimum(args, processes=1)
     require_unused_paths(
         [] if args.output == _STDOUT else [args.output],
         sources=(),
@@ -150,6 +163,7 @@ def _choose_proposal(candidates: Sequence[DatasetProposal], *, may_ask: bool) ->
 
 def _write_recipe(args: NewArguments, files: Sequence[Path], proposal: DatasetProposal) -> None:
     """Split the data of the proposal, write the parts, and write the recipe. `files` are the user's files."""
+    from heedful.cli.progress import CountingProgress
     from heedful.data.detect.dataset_report import build_report, describe_dataset
     from heedful.data.detect.hash_sample import build_default_plan, write_parts
     from heedful.recipes.auxiliary_data import (
@@ -173,8 +187,10 @@ def _write_recipe(args: NewArguments, files: Sequence[Path], proposal: DatasetPr
         overwrite=args.overwrite,
         remedy="choose another place with --data-folder",
     )
-    data_survey = build_report(proposal.dataset)
-    surveyed_texts = _survey_auxiliary(auxiliary_texts, proposal, split_plan, data_survey)
+    processes = args.processes or count_cores()
+    with CountingProgress(f"{proposal.dataset.noun} read") as on_progress:
+        data_survey = build_report(proposal.dataset, processes=processes, on_progress=on_progress)
+    surveyed_texts = _survey_auxiliary(auxiliary_texts, proposal, split_plan, data_survey, processes=processes)
     max_length = _find_max_length(proposal, [data_survey, *(auxiliary.survey for auxiliary in surveyed_texts)])
     languages = find_common_languages(proposal.dataset, surveyed_texts, proposal.task)
     language_notes = _describe_languages(proposal, languages)
@@ -264,6 +280,8 @@ def _survey_auxiliary(
     proposal: DatasetProposal,
     split_plan: SplitPlan,
     data_survey: DatasetReport,
+    *,
+    processes: int,
 ) -> Sequence[SurveyedText]:
     """Read the auxiliary texts without the held-out pairs of the main text, which are chosen by the split plan."""
     if not auxiliary_texts:
@@ -274,7 +292,7 @@ def _survey_auxiliary(
     held_out_fingerprints = collect_held_out(
         proposal.dataset, compute_split(split_plan, proposal.dataset, data_survey.splitter)
     )
-    return [text.survey(held_out_fingerprints) for text in auxiliary_texts]
+    return [text.survey(held_out_fingerprints, processes=processes) for text in auxiliary_texts]
 
 
 def _find_max_length(proposal: DatasetProposal, surveys: Sequence[DatasetReport]) -> int | None:

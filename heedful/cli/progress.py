@@ -42,19 +42,21 @@ class _ProgressBar:
 
 class CountingProgress(_ProgressBar):
     """Progress callback: called with the number of items done and the total (None if unknown); `label` names the
-    items.
+    items. Lines also have the number of items a second since the start.
     """
 
     def __init__(self, label: str) -> None:
         super().__init__(Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()))
-        self._label = label
+        self._label, self._start = label, time.monotonic()
         self._task = self._bar.add_task(label, total=None)
 
     def __call__(self, done: int, total: int | None) -> None:
         """Move the bar or write a line."""
         self._bar.update(self._task, completed=done, total=total)
         if self._is_line_due():
-            log(f"{self._label}: {done:,}" + ("" if total is None else f" of {total:,}"))
+            speed = done / max(1e-9, time.monotonic() - self._start)
+            speed_text = f"{speed:,.0f}" if speed >= 10 else f"{speed:.1f}"
+            log(f"{self._label}: {done:,}{'' if total is None else f' of {total:,}'}, {speed_text} a second")
 
 
 class TrainingProgress(_ProgressBar, Callback):

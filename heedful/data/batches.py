@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import Final, Generic, TypeVar, final
+from typing import Any, Final, Generic, TypeVar, final
 
 import numpy as np
 import torch
@@ -55,7 +55,7 @@ class CorpusMixture:
         several times.
         """
         starts = [0, *accumulate(self.counts)][:-1]
-        return np.concatenate([start + self._select_examples(text, epoch) for text, start in enumerate(starts)])
+        return np.concatenate([self._select_examples(text, epoch) + start for text, start in enumerate(starts)])
 
     @cached_property
     def examples_per_epoch(self) -> tuple[int, ...]:
@@ -66,11 +66,16 @@ class CorpusMixture:
             for budget, count, tokens in zip(self.token_budgets, self.counts, sums, strict=True)
         )
 
+    @property
+    def _row_dtype(self) -> np.dtype[Any]:
+        """Type of the numbers of examples: 32 bits where they suffice, for less memory."""
+        return np.dtype(np.int32 if len(self.tokens) < 2**31 else np.int64)
+
     def _select_examples(self, text: int, epoch: int) -> Int[np.ndarray, " taken"]:
         """Return the examples of the text with index `text` in an epoch, counted from 0 within the text."""
         count, num_selected = self.counts[text], self.examples_per_epoch[text]
         if num_selected == count:
-            return np.arange(count)
+            return np.arange(count, dtype=self._row_dtype)
         first, last = epoch * num_selected, (epoch + 1) * num_selected
         passes = [self._shuffle_pass(text, pass_number) for pass_number in range(first // count, -(-last // count))]
         offset = first // count * count
@@ -78,9 +83,8 @@ class CorpusMixture:
 
     def _shuffle_pass(self, text: int, pass_number: int) -> Int[np.ndarray, " count"]:
         """Return the indices of all examples of a text in the random order of one pass over it."""
-        return np.argsort(
-            SeededRandom(self.seed, _MIXING_STREAM, text, pass_number).uniform(self.counts[text]), kind="stable"
-        )
+        numbers = SeededRandom(self.seed, _MIXING_STREAM, text, pass_number).uniform(self.counts[text])
+        return np.argsort(numbers, kind="stable").astype(self._row_dtype)
 
 
 def sum_tokens_by_text(tokens: Integer[np.ndarray, " N"], counts: Sequence[int]) -> list[int]:
@@ -117,15 +121,20 @@ def batch_by_size(
     _require_positive(tokens=max_tokens, pad_to=pad_to)
     if not len(lengths):
         return []
-    padded = -(-lengths.astype(np.int64) // pad_to) * pad_to
     generator = _create_generator(seed, epoch)
-    shuffled_rows = _shuffle_indices(len(lengths), generator)
-    per_pool = max(1, int(_BATCHES_PER_POOL * max_tokens / max(1.0, float(padded[:, 1].mean()))))
-    source, target = padded[shuffled_rows].T
-    # Sources are sorted up and down in turn, so that a batch across two target lengths has similar source lengths.
-    rising = np.where(target // pad_to % 2, source, -source)
-    order = shuffled_rows[np.lexsort((rising, target, np.arange(len(shuffled_rows)) // per_pool))]
-    batches = _split_at_budget(order, padded, max_tokens=max_tokens, per_pool=per_pool)
+    order = _shuffle_indices(len(lengths), generator)
+    mean_target = _sum_padded(lengths[:, 1], pad_to) / len(lengths)
+    per_pool = max(1, int(_BATCHES_PER_POOL * max_tokens / max(1.0, mean_target)))
+    batches: list[Integer[np.ndarray, " B"]] = []
+    for start in range(0, len(order), per_pool):  # so that little is held beside the lengths and the order
+        pool = order[start : start + per_pool]
+        padded = _pad_lengths(lengths[pool], pad_to)
+        source, target = padded.T
+        # Sources are sorted up and down in turn, so that a batch across two target lengths has similar source lengths.
+        rising = np.where(target // pad_to % 2, source, -source)
+        sorting = np.lexsort((rising, target))
+        pool[:] = pool[sorting]
+        batches += _split_at_budget(pool, padded[sorting], max_tokens=max_tokens)
     return [batches[i] for i in _shuffle_indices(len(batches), generator)]
 
 
@@ -162,17 +171,30 @@ def batch_by_length(
     return batches
 
 
+_SUMMED_AT_ONCE = 2**20
+
+
+def _sum_padded(lengths: Integer[np.ndarray, " N"], pad_to: int) -> int:
+    """Return the sum of lengths after they are rounded up to a multiple of `pad_to`."""
+    starts = range(0, len(lengths), _SUMMED_AT_ONCE)
+    return sum(int(_pad_lengths(lengths[start : start + _SUMMED_AT_ONCE], pad_to).sum()) for start in starts)
+
+
+def _pad_lengths(lengths: Integer[np.ndarray, "*N"], pad_to: int) -> Int[np.ndarray, "*N"]:
+    """Round lengths up to a multiple of `pad_to`."""
+    return -(-lengths.astype(np.int64) // pad_to) * pad_to
+
+
 def _split_at_budget(
-    order: Integer[np.ndarray, " N"], padded: Integer[np.ndarray, "N 2"], *, max_tokens: int, per_pool: int
+    order: Integer[np.ndarray, " N"], padded: Integer[np.ndarray, "N 2"], *, max_tokens: int
 ) -> list[Integer[np.ndarray, " B"]]:
-    """Split the rows in `order` into batches that fit the token budget and do not cross the border of a pool of
-    `per_pool` rows; `padded` has the padded source and target length of each row.
+    """Split the rows of a pool in `order`, sorted by target length, into batches that fit the token budget; `padded`
+    has the padded source and target length of each.
     """
-    source, target = np.maximum(padded[order], 1).T
+    source, target = np.maximum(padded, 1).T
     batches, start = [], 0
     while start < len(order):
-        # More rows cannot fit, since targets only grow inside a pool, and batches end where pools do.
-        max_rows = min(max(1, max_tokens // int(target[start])), per_pool - start % per_pool)
+        max_rows = max(1, max_tokens // int(target[start]))  # more cannot fit, since targets only grow
         row_counts = np.arange(1, len(target[start : start + max_rows]) + 1)
         longest = np.maximum.accumulate(source[start : start + max_rows])
         fits = (row_counts * target[start : start + max_rows] <= max_tokens) & (row_counts * longest <= 2 * max_tokens)
@@ -190,9 +212,11 @@ def _create_generator(seed: int, epoch: int) -> np.random.Philox:
 def _shuffle_indices(count: int, generator: np.random.Philox) -> Integer[np.ndarray, " N"]:
     """Return the numbers below `count` in random order, drawn from `generator`.
 
-    Sorts raw random bits, because numpy guarantees these across versions but not the result of `shuffle`.
+    Sorts raw random bits, because numpy guarantees these across versions but not the result of `shuffle`. Numbers of 32
+    bits take half of the memory where they suffice.
     """
-    return np.argsort(generator.random_raw(count), kind="stable")
+    order = np.argsort(generator.random_raw(count), kind="stable")
+    return order.astype(np.int32) if count < 2**31 else order
 
 
 def _require_positive(**numbers: int) -> None:

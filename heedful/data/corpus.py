@@ -13,10 +13,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, Generic, SupportsIndex, TypeVar, final
 
@@ -24,7 +26,9 @@ import numpy as np
 from jaxtyping import Bool, Int, Integer, Shaped, UInt64
 
 from heedful.atomic_io import atomic_folder, compute_digest
+from heedful.data.chunk_workers import ChunkWorkers
 from heedful.data.context import prepend_context
+from heedful.data.corpus_writer import DIGEST_DTYPE, UNFINISHED_FILE, ChunkEncoder, EncodedChunk, GrowingFiles
 from heedful.data.factors import FACTORS_SIDE, EncodedText, SourceEncoder
 from heedful.data.readers import SentencePair
 from heedful.data.tokenizers import Tokenizer
@@ -39,8 +43,14 @@ Example = TypeVar("Example")
 _FILE_FORMAT = 2
 _DESCRIPTION_FILE = "corpus.json"
 _START_DTYPE = np.dtype("<i8")
-_DIGESTS_FILE, _DIGEST_DTYPE = "digests", np.dtype("<u8")
+_DIGESTS_FILE, _KINDS = "digests", ("ids", "starts")
 _TEXTS_KEY = "texts"
+_SECONDS_BETWEEN_SAVES = 20.0
+"""Seconds after which what was encoded is saved, so that a kill loses no more."""
+_ROWS_AT_ONCE = 2**20
+"""Number of examples whose numbers are held in memory at a time while all are looked at."""
+_CHUNK_OF_ONE_PROCESS = 32
+"""Number of examples that one process encodes before it writes them."""
 
 
 @dataclass(frozen=True)
@@ -152,11 +162,14 @@ class ExampleEncoder(Generic[Example]):
             would be too many.
         identity_key: returns a value that two examples share only if they are the same; None if duplicates are not
             looked for, as with pictures.
+        count_characters: returns the size of an example, if several processes may encode, in chunks of limited size;
+            None if encoding computes with torch, or needs much memory for an example.
     """
 
     side_sizes: Mapping[str, int | ArraySpec]
     encode: Callable[[Example], Sequence[Sequence[Any] | np.ndarray | None]]
     identity_key: Callable[[Example], object] | None = None
+    count_characters: Callable[[Example], int] | None = None
 
 
 @final
@@ -223,14 +236,23 @@ class Corpus:
 
     @property
     def lengths(self) -> Int[np.ndarray, "N sides"]:
-        """Number of ids of each example on each side."""
-        return np.stack([side.lengths for side in self.sides.values()], axis=1)
+        """Number of ids of each example on each side, in 32 bits."""
+        lengths = np.empty((len(self), len(self.sides)), dtype=np.int32)
+        for column, side in enumerate(self.sides.values()):
+            for start in range(0, len(self), _ROWS_AT_ONCE):
+                rows = slice(start, start + _ROWS_AT_ONCE)
+                lengths[rows, column] = side.stops[rows] - side.starts[rows]
+        return lengths
 
     def count_shared_examples(self, other: Corpus) -> int:
         """Count the examples of this corpus that also occur in another one; 0 if there are no digests."""
         if self.digests is None or other.digests is None:
             return 0
-        return int(np.isin(self.digests, other.digests).sum())
+        own_digests, row_numbers = np.unique(self.digests, return_inverse=True)
+        is_shared = np.zeros(len(own_digests), dtype=bool)
+        for start in range(0, len(other.digests), _ROWS_AT_ONCE):
+            is_shared |= np.isin(own_digests, other.digests[start : start + _ROWS_AT_ONCE])
+        return int(is_shared[row_numbers].sum())
 
 
 def build_pair_encoder(source: Tokenizer, target: Tokenizer, *, max_length: int) -> ExampleEncoder[SentencePair]:
@@ -258,6 +280,7 @@ def build_pair_encoder(source: Tokenizer, target: Tokenizer, *, max_length: int)
             encode_side(pair.target, target),
         ),
         identity_key=lambda pair: (pair.source, pair.target),
+        count_characters=lambda pair: len(pair.source) + len(pair.target) + sum(map(len, pair.context)),
     )
 
 
@@ -290,7 +313,7 @@ def build_factored_encoder(
         return (*sides, np.concatenate([factors, np.zeros((1, num_factors), factors.dtype)]))
 
     sizes = {**pair_encoder.side_sizes, FACTORS_SIDE: ArraySpec("<u2", (num_factors,))}
-    return ExampleEncoder(sizes, encode, identity_key=pair_encoder.identity_key)
+    return replace(pair_encoder, side_sizes=sizes, encode=encode)
 
 
 def write_corpus(
@@ -300,11 +323,15 @@ def write_corpus(
     encoder: ExampleEncoder[Example],
     fingerprint: str = "",
     more_texts: Sequence[Iterable[Example]] = (),
+    processes: int = 1,
+    on_progress: Callable[[int, int], None] = lambda _, __: None,
 ) -> Corpus:
     """Encode the examples of one text, and of `more_texts`, into a folder, replacing a corpus that is already there;
     `fingerprint` identifies what the corpus depends on.
 
-    Examples with an empty side, and examples with a side that is too long, are dropped and counted.
+    Examples with an empty side, and examples with a side that is too long, are dropped and counted. The bytes do not
+    depend on the number of processes. If there is a fingerprint, what was written is saved from time to time in a
+    folder beside this one, and the next call with the same fingerprint continues there.
 
     Args:
         folder: folder of the corpus; missing, empty, or with an older corpus in it.
@@ -312,35 +339,154 @@ def write_corpus(
         encoder: converts each example to ids or arrays.
         fingerprint: identifies what the corpus depends on; `Corpus.open` compares it.
         more_texts: further texts, stored after the first; `Corpus.text_reports` has the size of each.
+        processes: largest number of processes that encode, if the encoder allows several.
+        on_progress: called with the number of examples encoded so far, and of those that an earlier call encoded.
 
     Raises:
         DataError: an example cannot be read, or none is left.
-        RunError: the folder holds something else or cannot be written.
+        RunError: the folder holds something else or cannot be written, or a process was killed.
     """
-    with atomic_folder(folder, purpose="write the corpus to", replaceable_marker=_DESCRIPTION_FILE) as temporary:
-        with ExitStack() as files:
-            side_writers = {
-                name: _SideWriter(files, temporary / name, size_or_spec=size)
-                for name, size in encoder.side_sizes.items()
-            }
-            digest_writer = (
-                None
-                if encoder.identity_key is None
-                else _DigestWriter(files, temporary / _DIGESTS_FILE, identity_key=encoder.identity_key)
+    with atomic_folder(
+        folder,
+        purpose="write the corpus to",
+        replaceable_marker=_DESCRIPTION_FILE,
+        resumable_marker=UNFINISHED_FILE if fingerprint else None,
+    ) as temporary:
+        try:
+            description = _write_examples(
+                temporary,
+                (examples, *more_texts),
+                encoder,
+                fingerprint=fingerprint,
+                processes=processes,
+                on_progress=on_progress,
             )
-            reports = []
-            for text in (examples, *more_texts):
-                reports.append(_encode_examples(text, encoder.encode, list(side_writers.values()), digest_writer))
-                _require_examples(reports[-1])
-        sides = {name: writer.to_json() for name, writer in side_writers.items()}
-        report = asdict(EncodingReport.from_reports(reports))
-        description = {"format": _FILE_FORMAT, "fingerprint": fingerprint, "report": report, "sides": sides}
-        if more_texts:
-            description[_TEXTS_KEY] = [asdict(text_report) for text_report in reports]
-        if digest_writer is not None:
-            description[_DIGESTS_FILE] = digest_writer.checksum.hexdigest()
+        except DataError:  # which correcting the text changes, so that nothing can be continued
+            (temporary / UNFINISHED_FILE).unlink(missing_ok=True)
+            raise
         (temporary / _DESCRIPTION_FILE).write_text(json.dumps(description, indent=1))
     return Corpus.open(folder)
+
+
+def _write_examples(
+    folder: Path,
+    texts: Sequence[Iterable[Example]],
+    encoder: ExampleEncoder[Example],
+    *,
+    fingerprint: str,
+    processes: int,
+    on_progress: Callable[[int, int], None],
+) -> Mapping[str, Any]:
+    """Encode the examples of all texts into the files of a corpus, and return its description."""
+    specs = {name: _to_array_spec(size) for name, size in encoder.side_sizes.items()}
+    workers = _build_workers(encoder, specs, processes)
+    names = [f"{name}.{kind}" for name in specs for kind in _KINDS]
+    with ExitStack() as stack:
+        files = GrowingFiles(
+            stack, folder, [*names, *([] if encoder.identity_key is None else [_DIGESTS_FILE])], key=fingerprint
+        )
+        if files.state is None:
+            progress = _WritingProgress(dict.fromkeys(specs, 0))
+            for name in specs:
+                files.append(f"{name}.starts", np.array(0, dtype=_START_DTYPE).tobytes())
+        else:
+            progress = _WritingProgress(**files.state)
+        num_earlier, last_save = progress.num_read, time.monotonic()
+        if num_earlier:
+            on_progress(num_earlier, num_earlier)
+        for text in texts[progress.num_finished :]:
+            for _, chunk in workers.map(islice(text, sum(progress.counts[-1]), None)):
+                _append_chunk(files, chunk, progress)
+                on_progress(progress.num_read, num_earlier)
+                if fingerprint and time.monotonic() - last_save > _SECONDS_BETWEEN_SAVES:
+                    files.save(asdict(progress))
+                    last_save = time.monotonic()
+            _require_examples(EncodingReport(*progress.counts[-1]))
+            progress.counts.append([0, 0, 0])
+        files.finish()
+        return _describe_files(files, progress, specs, fingerprint=fingerprint)
+
+
+def _build_workers(
+    encoder: ExampleEncoder[Example], specs: Mapping[str, ArraySpec], processes: int
+) -> ChunkWorkers[Example, EncodedChunk]:
+    """Build what encodes chunks of examples, by several processes if the encoder allows it."""
+    encode_chunk = ChunkEncoder(encoder.encode, [np.dtype(spec.dtype) for spec in specs.values()], encoder.identity_key)
+    if encoder.count_characters is None:
+        return ChunkWorkers(encode_chunk, chunk_examples=1)
+    if processes == 1:
+        return ChunkWorkers(encode_chunk, chunk_examples=_CHUNK_OF_ONE_PROCESS)
+    return ChunkWorkers(encode_chunk, processes, encoder.count_characters)
+
+
+def _describe_files(
+    files: GrowingFiles, progress: _WritingProgress, specs: Mapping[str, ArraySpec], *, fingerprint: str
+) -> Mapping[str, Any]:
+    """Return the description of a corpus, in the form of `corpus.json`, after all of its texts were written."""
+    reports = [EncodingReport(*counts) for counts in progress.counts[: progress.num_finished]]
+    sides = {
+        name: {
+            "dtype": np.dtype(spec.dtype).str,
+            "tokens": progress.num_items[name],
+            **({"shape": list(spec.shape)} if spec.shape else {}),
+            "sha256": {kind: files.get_checksum(f"{name}.{kind}") for kind in _KINDS},
+        }
+        for name, spec in specs.items()
+    }
+    description = {
+        "format": _FILE_FORMAT,
+        "fingerprint": fingerprint,
+        "report": asdict(EncodingReport.from_reports(reports)),
+        "sides": sides,
+    }
+    if len(reports) > 1:
+        description[_TEXTS_KEY] = [asdict(text_report) for text_report in reports]
+    if _DIGESTS_FILE in files.names:
+        description[_DIGESTS_FILE] = files.get_checksum(_DIGESTS_FILE)
+    return description
+
+
+@dataclass
+class _WritingProgress:
+    """How far a corpus has been written.
+
+    Attributes:
+        num_items: number of items on each side, by name.
+        counts: for each text that was begun, the numbers of examples that were kept, empty, and too long.
+    """
+
+    num_items: dict[str, int]
+    counts: list[list[int]] = field(default_factory=lambda: [[0, 0, 0]])
+
+    @property
+    def num_finished(self) -> int:
+        """Number of texts that are finished."""
+        return len(self.counts) - 1
+
+    @property
+    def num_read(self) -> int:
+        """Number of examples of all texts that were read."""
+        return sum(map(sum, self.counts))
+
+
+def _append_chunk(files: GrowingFiles, chunk: EncodedChunk, progress: _WritingProgress) -> None:
+    """Append a chunk of encoded examples to the files of a corpus, and count them."""
+    for name, side in zip(progress.num_items, chunk.sides, strict=True):
+        files.append(f"{name}.ids", side.items)
+        stops = progress.num_items[name] + np.cumsum(side.lengths, dtype=_START_DTYPE)
+        files.append(f"{name}.starts", stops.astype(_START_DTYPE).tobytes())
+        progress.num_items[name] += int(side.lengths.sum())
+    if chunk.digests:
+        files.append(_DIGESTS_FILE, chunk.digests)
+    counts = progress.counts[-1]
+    counts[:] = (counts[0] + chunk.kept, counts[1] + chunk.empty, counts[2] + chunk.too_long)
+
+
+def _to_array_spec(size_or_spec: int | ArraySpec) -> ArraySpec:
+    """Return the type of the items of a side, whose vocabulary size is given if they are ids."""
+    if isinstance(size_or_spec, ArraySpec):
+        return size_or_spec
+    return ArraySpec("<u2" if size_or_spec <= 2**16 else "<u4")
 
 
 def compute_fingerprint(paths: Iterable[Path], *texts: str) -> str:
@@ -357,80 +503,6 @@ def compute_fingerprint(paths: Iterable[Path], *texts: str) -> str:
     for text in texts:
         sha256.update(hashlib.sha256(text.encode()).digest())
     return sha256.hexdigest()
-
-
-class _SideWriter:
-    """Writes the two files of one side of a corpus: its items and the start of each example."""
-
-    def __init__(self, files: ExitStack, stem: Path, *, size_or_spec: int | ArraySpec) -> None:
-        spec = ArraySpec("<u2" if size_or_spec <= 2**16 else "<u4") if isinstance(size_or_spec, int) else size_or_spec
-        self._dtype, self._shape = np.dtype(spec.dtype), spec.shape
-        self._num_items = 0
-        self._checksums = {name: hashlib.sha256() for name in ("ids", "starts")}
-        self._files = {
-            name: files.enter_context(stem.with_suffix(f".{name}").open("wb", buffering=2**20))
-            for name in self._checksums
-        }
-        self._append_array("starts", np.array(0, dtype=_START_DTYPE))
-
-    def add_items(self, items: Sequence[Any] | np.ndarray) -> None:
-        """Append the items of one example."""
-        self._num_items += len(items)
-        self._append_array("ids", np.asarray(items, dtype=self._dtype).reshape(len(items), *self._shape))
-        self._append_array("starts", np.array(self._num_items, dtype=_START_DTYPE))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the description of this side for `corpus.json`."""
-        shape = {"shape": list(self._shape)} if self._shape else {}
-        sums = {name: sha256.hexdigest() for name, sha256 in self._checksums.items()}
-        return {"dtype": self._dtype.str, "tokens": self._num_items, **shape, "sha256": sums}
-
-    def _append_array(self, name: str, array: np.ndarray) -> None:
-        """Append an array to the file `name`, "ids" or "starts", and to its checksum."""
-        content = array.tobytes()
-        self._checksums[name].update(content)
-        self._files[name].write(content)
-
-
-class _DigestWriter(Generic[Example]):
-    """Writes a digest of each example, by which duplicates are found."""
-
-    def __init__(self, files: ExitStack, path: Path, *, identity_key: Callable[[Example], object]) -> None:
-        self._identity_key = identity_key
-        self._file = files.enter_context(path.open("wb", buffering=2**20))
-        self.checksum = hashlib.sha256()
-
-    def add_example(self, example: Example) -> None:
-        """Append the digest of one example."""
-        text = repr(self._identity_key(example)).encode("utf-8", "surrogatepass")
-        content = hashlib.blake2b(text, digest_size=_DIGEST_DTYPE.itemsize).digest()
-        self.checksum.update(content)
-        self._file.write(content)
-
-
-def _encode_examples(
-    examples: Iterable[Example],
-    encode: Callable[[Example], Sequence[Sequence[Any] | np.ndarray | None]],
-    side_writers: Sequence[_SideWriter],
-    digest_writer: _DigestWriter[Example] | None,
-) -> EncodingReport:
-    """Encode all examples of one text, and append those to keep with a writer for each result of `encode`; return how
-    many were kept and dropped. `digest_writer` is None if no digests are stored.
-    """
-    kept = empty = too_long = 0
-    for example in examples:
-        encoded = encode(example)
-        if any(items is not None and len(items) == 0 for items in encoded):
-            empty += 1
-        elif any(items is None for items in encoded):
-            too_long += 1
-        else:
-            kept += 1
-            for items, writer in zip(encoded, side_writers, strict=True):
-                writer.add_items([] if items is None else items)
-            if digest_writer is not None:
-                digest_writer.add_example(example)
-    return EncodingReport(kept, empty, too_long)
 
 
 def _require_examples(report: EncodingReport) -> None:
@@ -465,7 +537,11 @@ def _map_side(
             raise ValueError(f"{side}.{name} has changed since it was written")
     ids = _map_array(folder / f"{side}.ids", dtype=np.dtype(dtype), count=tokens, shape=shape)
     starts = _map_array(folder / f"{side}.starts", dtype=_START_DTYPE, count=count + 1)
-    if starts[0] != 0 or starts[-1] != tokens or np.diff(starts).min(initial=1) < 1:
+    grows = all(
+        np.diff(starts[first : first + _ROWS_AT_ONCE + 1]).min(initial=1) >= 1
+        for first in range(0, count, _ROWS_AT_ONCE)
+    )
+    if starts[0] != 0 or starts[-1] != tokens or not grows:
         raise ValueError(f"{side}.starts does not fit {side}.ids")
     return CorpusSide(ids, starts[:-1], starts[1:])
 
@@ -476,7 +552,7 @@ def _map_digests(folder: Path, expected: str, *, count: int) -> UInt64[np.ndarra
     """
     if compute_digest(folder / _DIGESTS_FILE) != expected:
         raise ValueError(f"{_DIGESTS_FILE} has changed since it was written")
-    return _map_array(folder / _DIGESTS_FILE, dtype=_DIGEST_DTYPE, count=count)
+    return _map_array(folder / _DIGESTS_FILE, dtype=DIGEST_DTYPE, count=count)
 
 
 def _map_array(path: Path, *, dtype: np.dtype[Any], count: int, shape: Sequence[int] = ()) -> np.ndarray:

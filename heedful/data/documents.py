@@ -100,7 +100,12 @@ def build_document_encoder(tokenizer: Tokenizer) -> ExampleEncoder[DocumentChunk
         ids = tokenizer.encode(chunk.text)
         return ([*ids, eos] if ids and chunk.is_last else ids,)
 
-    return ExampleEncoder({"text": tokenizer.size}, encode, identity_key=lambda document: document.text)
+    return ExampleEncoder(
+        {"text": tokenizer.size},
+        encode,
+        identity_key=lambda document: document.text,
+        count_characters=lambda document: len(document.text),
+    )
 
 
 TextUnit = Literal["paragraphs", "stretches", "lines", "fields"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -74,4 +75,4 @@ def build_weighted_encoder(pair_encoder: ExampleEncoder[SentencePair]) -> Exampl
         return (*pair_encoder.encode(pair), np.array([pair.weight]))
 
     sizes = {**pair_encoder.side_sizes, WEIGHTS_SIDE: ArraySpec("<f4")}
-    return ExampleEncoder(sizes, encode, identity_key=pair_encoder.identity_key)
+    return replace(pair_encoder, side_sizes=sizes, encode=encode)

@@ -25,6 +25,13 @@ from jaxtyping import Bool
 
 from heedful.atomic_io import write_atomic
 from heedful.characters import remove_invisible
+from heedful.data.learning_sample import (
+    MAX_PART_CHARACTERS,
+    MAX_SAMPLE_TEXTS,
+    LearningSample,
+    SampleSize,
+    split_long_texts,
+)
 from heedful.data.normalisation import (
     build_normaliser,
     get_rule_name,
@@ -53,8 +60,6 @@ _SPACE = "▁"
 _MASK_PLACEHOLDER = "\ue000"  # for private use, so no vocabulary knows it
 _LINE_END = "↵"
 _ELLIPSIS = "\u2026"  # three points by NFKC, itself by NFC
-# Sentencepiece keeps positions inside a word in 16 bits, so long text without spaces must come in parts.
-_MAX_PART_CHARACTERS = 10_000
 
 
 @dataclass(frozen=True)
@@ -128,6 +133,8 @@ class Tokenizer(ABC):
     """whether texts are normalised to NFKC first, for the source side of a vocabulary with `uses_nfc`"""
     lowercases: bool = False
     """whether texts are lowercased, whatever the vocabulary contains"""
+    learned_from: SampleSize | None = None
+    """numbers of the texts that pieces were learned from, after learning; None if that was not just now"""
 
     def __init__(self, *, size: int, special: SpecialIds) -> None:
         self.size = size
@@ -457,7 +464,7 @@ def learn_sentencepiece(
     size: int,
     lowercase: bool,
     character_coverage: float = 1.0,
-    max_sentences: int = 5_000_000,
+    max_sentences: int = MAX_SAMPLE_TEXTS,
     masked: bool = False,
     tags: Sequence[str] = (),
     uses_nfc: bool = False,
@@ -473,7 +480,8 @@ def learn_sentencepiece(
         lowercase: whether the case of all encoded text is folded.
         character_coverage: share of the characters in the texts that must have a piece, 0.98 to 1; 0.9995
             suits languages with thousands of characters.
-        max_sentences: if there are more texts, an even sample of this size is used, so that memory stays bounded.
+        max_sentences: if there are more texts, or more than 400 MiB of them, a random sample is used, so that memory
+            stays bounded; `learned_from` of the result has its size.
         masked: whether one more id hides a piece.
         tags: further pieces that no text contains.
         uses_nfc: whether text is normalised to NFC instead of NFKC; nothing is lowercased then.
@@ -490,10 +498,12 @@ def learn_sentencepiece(
     if size <= num_reserved:
         raise _build_size_error(size, min_size=num_reserved + 1)
     model, errors = io.BytesIO(), list[BaseException]()
+    sample = LearningSample(map(require_valid_unicode, texts), max_texts=max_sentences)
+    sampled_texts = sample.release_texts()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_split_long_texts(
-                map(normalise_nfc, map(require_valid_unicode, texts)) if uses_nfc else texts,
+            sentence_iterator=split_long_texts(
+                map(normalise_nfc, sampled_texts) if uses_nfc else sampled_texts,
                 errors,
                 prepare=remove_invisible if normalizes else str,
             ),
@@ -503,8 +513,8 @@ def learn_sentencepiece(
             hard_vocab_limit=False,  # a short text has fewer
             character_coverage=character_coverage,
             normalization_rule_name="identity" if uses_nfc or not normalizes else get_rule_name(lowercase=lowercase),
-            max_sentence_length=4 * _MAX_PART_CHARACTERS + 1,  # in bytes; what is longer would be dropped silently
-            input_sentence_size=max_sentences,
+            max_sentence_length=4 * MAX_PART_CHARACTERS + 1,  # in bytes; what is longer would be dropped silently
+            input_sentence_size=max(MAX_SAMPLE_TEXTS, max_sentences),  # all; the number is part of the model's bytes
             pad_id=PAD,
             bos_id=BOS,
             eos_id=EOS,
@@ -518,7 +528,9 @@ def learn_sentencepiece(
         if errors:
             raise errors[0] from None
         raise _build_learning_error(str(error), size=size) from None
-    return SentencePieceTokenizer(model.getvalue())
+    tokenizer = SentencePieceTokenizer(model.getvalue())
+    tokenizer.learned_from = sample.size
+    return tokenizer
 
 
 def learn_characters(
@@ -623,18 +635,3 @@ def _build_learning_error(message: str, *, size: int) -> DataError:
     if "sentences_.empty()" in message or "all_chars_count" in message:
         return _build_no_text_error()
     return DataError(f"sentencepiece cannot learn {size} pieces from this text: {message.strip()}")
-
-
-def _split_long_texts(
-    texts: Iterable[str], errors: list[BaseException], *, prepare: Callable[[str], str]
-) -> Iterator[str]:
-    """Yield the texts, changed by `prepare`, in parts of limited length; store exceptions in `errors`, because
-    sentencepiece replaces them by its own.
-    """
-    try:
-        for text in map(prepare, map(require_valid_unicode, texts)):
-            for start in range(0, len(text), _MAX_PART_CHARACTERS):
-                yield text[start : start + _MAX_PART_CHARACTERS]
-    except BaseException as error:
-        errors.append(error)
-        raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias, final
@@ -174,8 +174,8 @@ def build_aligned_encoder(
             piece_links = project_links(pair.links, source=word_indices[0], target=word_indices[1])
         return (*sides, np.array([*piece_links, *ends]))
 
-    return ExampleEncoder(
-        {**pair_encoder.side_sizes, LINKS_SIDE: ArraySpec("<u4", (2,))}, encode, identity_key=pair_encoder.identity_key
+    return replace(
+        pair_encoder, side_sizes={**pair_encoder.side_sizes, LINKS_SIDE: ArraySpec("<u4", (2,))}, encode=encode
     )
 
 

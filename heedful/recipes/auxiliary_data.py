@@ -53,9 +53,11 @@ class AuxiliaryText:
         """Its name and its files."""
         return f"{self.name} ({' and '.join(path.name for path in self.dataset.files['train'])})"
 
-    def survey(self, held_out: frozenset[int]) -> SurveyedText:
-        """Read the whole text without its held-out pairs; raise `DataError` if no pair is left."""
-        text_survey = build_report(self.dataset)
+    def survey(self, held_out: frozenset[int], *, processes: int = 1) -> SurveyedText:
+        """Read the whole text without its held-out pairs, by so many processes; raise `DataError` if no pair is
+        left.
+        """
+        text_survey = build_report(self.dataset, processes=processes)
         count = sum(1 for pair in self.dataset.read_examples("train") if _is_held_out(pair.texts, held_out))
         if count == text_survey.example_counts["train"]:
             raise DataError(f"--also: {self.description} has only pairs that are held out; leave it out")

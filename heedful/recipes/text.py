@@ -112,6 +112,9 @@ class TokenizerConfig(Config):
     """whether the text is lowercased first"""
     character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 1.0
     """share of the characters in the training text that the vocabulary must cover"""
+    sample: Annotated[int, Field(ge=1000)] = 5_000_000
+    """largest number of texts that pieces are learned from, each side of a pair being one; of more, or of more than 400
+    MiB, a random part is drawn, so that memory stays bounded"""
     normalization: Literal["nfkc", "nfc", "none"] = "nfkc"
     """which letters count as the same before a text is split: by Unicode's NFKC (generated text keeps its own, by NFC),
     by NFC, so that Chinese commas and Persian joiners stay on both sides, or none, only for pieces"""
@@ -190,6 +193,7 @@ class TokenizerConfig(Config):
                     texts,
                     kind=self.kind,
                     character_coverage=self.character_coverage,
+                    max_sentences=self.sample,
                     normalizes=self.normalization != "none",
                     **options,
                 )

@@ -6,10 +6,11 @@ import re
 import secrets
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 from filelock import FileLock, Timeout
 
@@ -17,6 +18,7 @@ from heedful.atomic_io import MANIFEST, compute_digest
 from heedful.data.corpus import Corpus, compute_fingerprint
 from heedful.errors import DataError, RunError
 from heedful.files import read_json
+from heedful.memory_limits import count_cores
 from heedful.recipes.config import FieldRole, find_keys_with_role, iter_fixed_keys
 from heedful.recipes.recipe import PARTS, DataConfig, Recipe, format_data_key
 from heedful.recipes.text import TokenizerConfig
@@ -35,6 +37,8 @@ _RUN_ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 """Run ids that can be logged; others are ignored."""
 _PARTS = ("train", "validation")
 _MAX_DIGEST_SHOWN = 12
+_SECONDS_PER_LINE = 20.0
+"""Seconds between two lines about the encoding of a text."""
 
 
 def fingerprint_texts(recipe: Recipe) -> TextFingerprints:
@@ -248,10 +252,21 @@ def _create_run(recipe: Recipe, origin: PretrainedSource | None, *, log: Callabl
             stack.enter_context(prefix_data_errors("data.train"))
         run = create_run(recipe.output, recipe, origin)
     for name, member in run.member_runs.items():
-        for message in _describe_small_vocabularies(member):
+        for message in (*_describe_samples(member), *_describe_small_vocabularies(member)):
             log(f"{f'{name}: ' if name else ''}{message}")
     save_run(run, adapter=prepare_adapter_file(run, origin))
     return run
+
+
+def _describe_samples(run: Run[Any, Any]) -> Iterator[str]:
+    """Yield a message if vocabularies were learned from a sample of the training text."""
+    tokenizers = [run.get_tokenizer(file) for file in run.task.tokenizer_files]
+    sizes = dict.fromkeys(tokenizer.learned_from for tokenizer in tokenizers)
+    for size in sizes:
+        if size is not None and size.drawn < size.total:
+            yield (
+                f"pieces are learned from {size.drawn:,} of {size.total:,} texts, drawn at random (tokenizer.sample)"
+            )
 
 
 def _describe_small_vocabularies(run: Run[Any, Any]) -> Iterator[str]:
@@ -280,7 +295,33 @@ def open_corpus(run: Run[Any, Any], part: str, *, log: Callable[[str], None], na
             log(f"encoding again, {error}")
             shutil.rmtree(folder)  # it is only a cache
     with prefix_data_errors(f"{format_data_key(name)}.{part}"):
-        return member.encode_part(part, folder, fingerprint=expected_fingerprint)
+        return member.encode_part(
+            part,
+            folder,
+            fingerprint=expected_fingerprint,
+            processes=run.recipe.training.threads or count_cores(),
+            on_progress=_EncodingProgress(part if not name else f"{name}: {part}", log),
+        )
+
+
+@final
+class _EncodingProgress:
+    """Reports from time to time how many examples are encoded, and how many in a second; `label` names the text."""
+
+    def __init__(self, label: str, log: Callable[[str], None]) -> None:
+        self._label, self._log = label, log
+        self._start = self._last_line = time.monotonic()
+
+    def __call__(self, done: int, earlier: int) -> None:
+        """Report `done` examples, of which `earlier` ones were encoded before training was interrupted."""
+        now = time.monotonic()
+        if done == earlier:
+            self._log(f"{self._label}: {done:,} examples were encoded before an interruption; going on after them")
+            self._start = now
+        elif now - self._last_line >= _SECONDS_PER_LINE:
+            speed = (done - earlier) / (now - self._start)
+            self._log(f"{self._label}: {done:,} examples encoded, {speed:,.0f} a second")
+            self._last_line = now
 
 
 def _compute_fingerprint(run: Run[Any, Any], name: str, part: str) -> str:

@@ -331,14 +331,28 @@ class Run(Generic[AnyRecipe, AnyModel]):
         """Read the examples of the data `part`; of the training part, only those that are used for training."""
         return read_examples(self.recipe, part)
 
-    def encode_part(self, part: str, folder: Path, *, fingerprint: str) -> Corpus:
+    def encode_part(
+        self,
+        part: str,
+        folder: Path,
+        *,
+        fingerprint: str,
+        processes: int = 1,
+        on_progress: Callable[[int, int], None] = lambda _, __: None,
+    ) -> Corpus:
         """Encode the data `part` and write it as a corpus into the folder, one text after the other. `fingerprint`
-        identifies what the corpus depends on.
+        identifies what the corpus depends on; `processes` and `on_progress` are those of `write_corpus`.
         """
         texts = (_subsample(self.recipe, part, reader) for reader in self.recipe.data.readers(part).values())
         first, *others = (self.task.prepare_examples(self, text) for text in texts)
         return write_corpus(
-            folder, first, encoder=self.task.build_encoding(self), fingerprint=fingerprint, more_texts=others
+            folder,
+            first,
+            encoder=self.task.build_encoding(self),
+            fingerprint=fingerprint,
+            more_texts=others,
+            processes=processes,
+            on_progress=on_progress,
         )
 
     def build_model(self) -> AnyModel:

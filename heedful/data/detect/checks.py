@@ -75,6 +75,7 @@ class TextCheck(ABC, Generic[Measure]):
         remedy: what to do about it.
         min_share: share of all examples above which `heedful new` reports it.
         needs_all: whether what is a fault depends on the values of all examples.
+        remembers: whether the value of an example depends on the examples before it.
         judges_labels: whether labels are judged as well as texts.
     """
 
@@ -84,6 +85,7 @@ class TextCheck(ABC, Generic[Measure]):
     remedy: str = ""
     min_share: float = 0.0
     needs_all: bool = False
+    remembers: bool = False
     judges_labels: bool = False
 
     @abstractmethod
@@ -123,7 +125,14 @@ class FaultCounter(DataCheck, Generic[Measure]):
         """Count the value that the check measures for the example, and keep the first ones with this value to show with
         their location.
         """
-        value = self._check.measure((*example.texts, *example.labels) if self._check.judges_labels else example.texts)
+        self.add_measured(example, part, location, value=self.measure(example.texts, example.labels))
+
+    def measure(self, texts: Sequence[str], labels: Sequence[str]) -> Measure | None:
+        """Return the value that the check measures for an example."""
+        return self._check.measure((*texts, *labels) if self._check.judges_labels else texts)
+
+    def add_measured(self, example: DatasetExample, part: DatasetPart, location: str, *, value: Measure | None) -> None:
+        """Count the value that was measured for the example, as `add_example` does."""
         if value is not None:
             self._counts[value] += 1
             append_if_few(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from heapq import heappush, heappushpop
-from typing import Final
+from typing import Any, Final
 
+from heedful.data.chunk_workers import ChunkWorkers
 from heedful.data.detect.checks import estimate_tokens, format_count, format_example, format_percent
 from heedful.data.detect.file_names import PARTS, DatasetPart
-from heedful.data.detect.format import CheckResult, DatasetExample, DetectedDataset
+from heedful.data.detect.format import CheckResult, DataCheck, DatasetExample, DetectedDataset
 from heedful.data.detect.hash_sample import DatasetSplitter, Histogram
 from heedful.data.detect.languages import SPACELESS_LANGUAGES
 from heedful.data.labels import parse_number
@@ -78,38 +80,69 @@ class DatasetReport:
         )
 
 
-def build_report(dataset: DetectedDataset) -> DatasetReport:
-    """Read all parts of a dataset, evaluation data first, and build its report.
+def build_report(
+    dataset: DetectedDataset,
+    *,
+    processes: int = 1,
+    on_progress: Callable[[int, int | None], None] = lambda _, __: None,
+) -> DatasetReport:
+    """Read all parts of a dataset, evaluation data first, and build its report, which is the same for any number of
+    processes.
+
+    Args:
+        dataset: the dataset.
+        processes: largest number of processes that measure examples; this one reads and counts.
+        on_progress: called from time to time with the number of examples read, and None, as the total is unknown.
 
     Raises:
         DataError: a file is broken, or a part has no examples.
+        RunError: a process was killed.
     """
     checks = dataset.build_checks()
+    workers = ChunkWorkers(partial(_measure_examples, checks), processes, _count_characters)
     counts: dict[DatasetPart, int] = {}
     lengths, splitter = _LengthStatistics(dataset), DatasetSplitter()
     labels: Counter[str] = Counter()
     for part in reversed(PARTS):
         if part not in dataset.files:
             continue
-        for example in dataset.read_examples(part):
-            if dataset.is_document_end(example):
-                continue
-            location = dataset.format_location(part, example)
-            counts[part] = counts.get(part, 0) + 1
-            lengths.add_example(example, location)
-            for label in example.labels:
-                if label in labels or len(labels) < _MAX_LABELS:
-                    labels[label] += 1
-            for check in checks:
-                check.add_example(example, part, location)
-            if part == "train" and dataset.is_usable(example):
-                splitter.add_example(example.split_keys)
+        examples = _iter_examples(dataset, part)
+        for chunk, measured in workers.map(examples, select=lambda each: (each.texts, each.labels)):
+            counts[part] = counts.get(part, 0) + len(chunk)
+            for example, values in zip(chunk, measured, strict=True):
+                location = dataset.format_location(part, example)
+                lengths.add_example(example, location)
+                for label in example.labels:
+                    if label in labels or len(labels) < _MAX_LABELS:
+                        labels[label] += 1
+                for check, value in zip(checks, values, strict=True):
+                    check.add_measured(example, part, location, value=value)
+                if part == "train" and dataset.is_usable(example):
+                    splitter.add_example(example.split_keys)
+            on_progress(sum(counts.values()), None)
         if part not in counts:
             raise DataError(f"{dataset.get_first_file(part)}: there are no {dataset.noun} in it; is it the right file?")
     ordered = {part: counts[part] for part in PARTS if part in counts}
     results = [result for check in checks for result in check.build_results(ordered)]
     longest = sorted(lengths.longest_examples, reverse=True)
     return DatasetReport(ordered, lengths.word_histograms, lengths.token_histogram, labels, results, splitter, longest)
+
+
+def _iter_examples(dataset: DetectedDataset, part: DatasetPart) -> Iterator[DatasetExample]:
+    """Iterate over the examples of a part, without ends of documents."""
+    return (example for example in dataset.read_examples(part) if not dataset.is_document_end(example))
+
+
+def _count_characters(example: DatasetExample) -> int:
+    """Return the number of characters in the texts of an example."""
+    return sum(map(len, example.texts))
+
+
+def _measure_examples(
+    checks: Sequence[DataCheck], examples: Sequence[tuple[Sequence[str], Sequence[str]]]
+) -> Sequence[Sequence[Any]]:
+    """Return what each check measures of each example, given as its texts and its labels."""
+    return [[check.measure(*example) for check in checks] for example in examples]
 
 
 class _LengthStatistics:

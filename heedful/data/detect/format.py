@@ -64,6 +64,16 @@ class DataCheck(ABC):
     def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
         """Process one example of a part; `location` is shown with it in results."""
 
+    def measure(self, texts: Sequence[str], labels: Sequence[str]) -> Any:
+        """Return what the check can say of one example by itself, perhaps in another process; None by default, for
+        checks that compare examples.
+        """
+        return None
+
+    def add_measured(self, example: DatasetExample, part: DatasetPart, location: str, *, value: Any) -> None:
+        """Process one example as `add_example` does, with the value that `measure` returned for it."""
+        self.add_example(example, part, location)
+
     @abstractmethod
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
         """Yield the problems found, after all examples; `counts` has the number of examples of each part."""

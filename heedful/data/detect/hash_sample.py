@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -21,6 +22,8 @@ T = TypeVar("T")
 _MAX_PART_SIZE: Final = 2000
 """Largest size of a part that is split off; more examples hardly improve comparisons and take longer to evaluate."""
 _PREFERRED_PART_SIZE: Final = 500
+_FIRST_PLACES: Final = 2**10
+"""Number of places in the table of a new `HashSet`, a power of two."""
 _EXAMPLES_PER_PART_EXAMPLE: Final = 10
 """A part gets at most one of this many examples."""
 
@@ -82,6 +85,48 @@ class HashSample(Generic[T]):
     def get_items(self) -> Iterator[tuple[int, T]]:
         """Return the kept hashes and values, smallest hashes first."""
         return iter(sorted(self._values.items(), key=lambda item: item[0]))
+
+
+@final
+class HashSet:
+    """A set of 64-bit hashes in 12 to 24 bytes for each, where a Python set needs about 90.
+
+    It is a table of numbers: a hash is at the place that its last bits name, or in the next one that was free.
+    """
+
+    def __init__(self) -> None:
+        self._table = array("Q", bytes(8 * _FIRST_PLACES))
+        self._count = 0
+        self._has_zero = False
+
+    def __len__(self) -> int:
+        return self._count + self._has_zero
+
+    def add_hash(self, key: int) -> bool:
+        """Add a hash, from 0 to 2^64 - 1; return whether it is new."""
+        if key == 0:  # which marks places that are free
+            is_new, self._has_zero = not self._has_zero, True
+            return is_new
+        if not self._insert_hash(key):
+            return False
+        self._count += 1
+        if 3 * self._count > 2 * len(self._table):
+            old_table, self._table = self._table, array("Q", bytes(16 * len(self._table)))
+            for old_key in old_table:
+                if old_key:
+                    self._insert_hash(old_key)
+        return True
+
+    def _insert_hash(self, key: int) -> bool:
+        """Insert a hash that is not 0 into the table; return whether it was not there."""
+        table, last = self._table, len(self._table) - 1
+        place = key & last
+        while entry := table[place]:
+            if entry == key:
+                return False
+            place = (place + 1) & last
+        table[place] = key
+        return True
 
 
 def get_part_size(num_examples: int) -> int:

@@ -25,7 +25,7 @@ from heedful.data.detect.checks import (
 )
 from heedful.data.detect.file_names import DatasetPart
 from heedful.data.detect.format import CheckResult, DataCheck, DatasetExample
-from heedful.data.detect.hash_sample import TextSample, hash_texts, normalise_text
+from heedful.data.detect.hash_sample import HashSet, TextSample, hash_texts, normalise_text
 from heedful.data.detect.languages import LanguageInfo, guess_language, is_other_language, is_similar_language
 
 _NUMBER: Final = re.compile(r"\d(?:[\d.,\u00a0\u202f'’]*\d)?")  # noqa: RUF001  # separators of thousands
@@ -137,17 +137,14 @@ class RepeatedPairCheck(TextCheck[bool]):
     """Finds pairs that repeat an earlier one, ignoring case and white space; 64 bits of each pair are remembered."""
 
     name, description = "repeated", "that repeat another one"
+    remembers = True
 
     def __init__(self) -> None:
-        self._pair_hashes: set[int] = set()
+        self._pair_hashes = HashSet()
 
     def measure(self, texts: Sequence[str]) -> bool | None:
         """Return True if the pair is a repetition; if not, remember it."""
-        pair_hash = hash_texts(*texts)
-        if pair_hash in self._pair_hashes:
-            return True
-        self._pair_hashes.add(pair_hash)
-        return None
+        return None if self._pair_hashes.add_hash(hash_texts(*texts)) else True
 
 
 @final
@@ -210,12 +207,21 @@ class LanguageCheck(DataCheck):
         """Sample the sides of a pair of a part, and count the pair if its sides are swapped or in the same language;
         the first such pairs are shown with their location.
         """
+        self.add_measured(example, part, location, value=self.measure(example.texts, example.labels))
+
+    def measure(self, texts: Sequence[str], labels: Sequence[str]) -> LanguageFault | None:
+        """Return what is wrong with the languages of a pair; None if nothing is."""
+        return None if self._check is None else self._check.measure(texts)
+
+    def add_measured(
+        self, example: DatasetExample, part: DatasetPart, location: str, *, value: LanguageFault | None
+    ) -> None:
+        """Sample and count a pair with this fault, as `add_example` does."""
         for side, text in enumerate(example.texts):
             self._samples.setdefault((part, side), TextSample()).add_text(text)
-        fault = None if self._check is None else self._check.measure(example.texts)
-        if fault is not None:
-            self._counts[fault] += 1
-            append_if_few(self._examples.setdefault(fault, []), format_example(location, *example.texts))
+        if value is not None:
+            self._counts[value] += 1
+            append_if_few(self._examples.setdefault(value, []), format_example(location, *example.texts))
 
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
         """Yield results for whole files; if there are none, for single pairs that are swapped or in one language.

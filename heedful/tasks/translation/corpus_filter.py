@@ -6,10 +6,10 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from math import ceil, exp, isnan, nan
 from typing import Any, Final, TypeAlias
 
+from heedful.data.chunk_workers import ChunkWorkers
 from heedful.data.detect.checks import TextCheck, format_percent
 from heedful.inspection.page import PageTable, render_html_page
 from heedful.inspection.plots import PlotLine, draw_line_plot
@@ -50,8 +50,6 @@ def dual_agreement(
 
 
 KEPT_NUMBER: Final = -1
-_CHUNK_SIZE: Final = 2048
-"""Number of pairs between two progress reports."""
 _BARS: Final = 40
 _MAX_SHOWN: Final = 12
 """Maximum number of pairs of each reason on a page."""
@@ -145,8 +143,10 @@ def filter_pairs(
     score: PairScorer | None = None,
     threshold: ScoreThreshold = ScoreThreshold(),
     on_progress: Callable[[int, int], None] = lambda _, __: None,
+    processes: int = 1,
 ) -> FilterResult:
-    """Filter pairs by rules in order, then by the scores of models; `pairs` opens the corpus from its start.
+    """Filter pairs by rules in order, then by the scores of models; `pairs` opens the corpus from its start. The result
+    is the same for any number of processes.
 
     Args:
         pairs: opens the corpus from its start.
@@ -154,6 +154,7 @@ def filter_pairs(
         score: returns scores from 0 to 1, None for pairs that cannot be scored.
         threshold: score threshold.
         on_progress: called with the number of filtered pairs, and of all pairs.
+        processes: largest number of processes that judge single pairs; this one reads, compares and scores.
     """
     value_counts = {rule: Counter[Any]() for rule in rules if rule.needs_all}
     total = 0
@@ -166,10 +167,19 @@ def filter_pairs(
     reasons = [RejectionReason(rule.name, rule.description) for rule in rules]
     numbers = array("b")
     scores = array("f")
-    corpus = iter(pairs())
-    while chunk := list(islice(corpus, _CHUNK_SIZE)):
+    # A rule that remembers pairs, and all rules after it, are applied here, to the pairs that passed the others.
+    num_single = next((number for number, rule in enumerate(rules) if rule.remembers), len(rules))
+    workers = ChunkWorkers(
+        lambda chunk: [_find_rejecting_rule(rules[:num_single], faults, pair) for pair in chunk],
+        processes,
+        _count_characters,
+    )
+    for chunk, single_numbers in workers.map(pairs()):
         start = len(numbers)
-        numbers.extend(_find_rejecting_rule(rules, faults, pair) for pair in chunk)
+        numbers.extend(
+            _find_rejecting_rule(rules, faults, pair, first=num_single) if number == KEPT_NUMBER else number
+            for pair, number in zip(chunk, single_numbers, strict=True)
+        )
         if score is not None:
             passed = [index for index, _ in enumerate(chunk) if numbers[start + index] == KEPT_NUMBER]
             scores_found = dict(zip(passed, score([chunk[index] for index in passed]), strict=True))
@@ -180,13 +190,18 @@ def filter_pairs(
     return _apply_threshold(reasons, numbers, scores, threshold)
 
 
+def _count_characters(pair: TextPair) -> int:
+    """Return the number of characters of a pair."""
+    return sum(map(len, pair))
+
+
 def _find_rejecting_rule(
-    rules: Sequence[TextCheck[Any]], faults: Mapping[TextCheck[Any], frozenset[Any]], pair: TextPair
+    rules: Sequence[TextCheck[Any]], faults: Mapping[TextCheck[Any], frozenset[Any]], pair: TextPair, *, first: int = 0
 ) -> int:
     """Return the number of the first rule that rejects a pair, or `KEPT_NUMBER`; `faults` are the values that rules
-    which compare all pairs reject.
+    which compare all pairs reject. Rules before number `first` are left out.
     """
-    for number, rule in enumerate(rules):
+    for number, rule in enumerate(rules[first:], first):
         value = rule.measure(pair)
         if value is not None and (rule not in faults or value in faults[rule]):
             return number

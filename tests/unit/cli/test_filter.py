@@ -100,6 +100,7 @@ def test_models_give_scores(trained: Path, here: Path, say: Say) -> None:
     ("words", "complaint"),
     [
         (["--longest", "0"], "--longest: 0; must be at least 1"),
+        (["--processes", "0"], "--processes: 0; must be at least 1"),
         (["--ratio", "1"], "--ratio: 1; must be above 1"),
         (["--ratio", "inf"], "--ratio: inf; must be above 1"),
         (["--languages", "en"], "--languages: takes two codes"),

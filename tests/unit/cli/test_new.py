@@ -698,6 +698,7 @@ REFUSED: dict[str, tuple[dict[str, str | bytes], str, str]] = {
         'cannot tell how to learn from this for task = "tagging":\n           a.tsv: a table of 2 columns\n',
     ),
     "a wrong time": ({"a.tsv": table(TONES)}, "a.tsv --minutes 0", "--minutes: 0; must be a time above 0"),
+    "no process": ({"a.tsv": table(TONES)}, "a.tsv --processes 0", "--processes: 0; must be at least 1"),
     "no such model": (
         {"a.tsv": table(TONES)},
         "a.tsv --init x",

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from heedful.cli.progress import TrainingProgress
+from heedful.cli.progress import CountingProgress, TrainingProgress
 from heedful.tasks.objective import UnitNames
 from heedful.training.callbacks import EpochPlan, StepMetrics, TrainState, ValidationResult
 from heedful.training.eta import TrainingForecast
@@ -77,3 +78,13 @@ def test_pictures_are_not_called_tokens(capsys: pytest.CaptureFixture[str], monk
     told = capsys.readouterr().err
     assert "loss 2.500  40 pictures/s  " in told
     assert "tokens" not in told
+
+
+def test_counts_come_with_their_speed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("heedful.cli.progress._SECONDS_PER_LINE", 0.0)
+    seconds = iter([0.0, 0.0, 2.0, 2.0, 2.0, 4.0, 4.0, 4.0])
+    monkeypatch.setattr("heedful.cli.progress.time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    with CountingProgress("pairs") as on_progress:
+        on_progress(5000, None)
+        on_progress(8, 9)
+    assert capsys.readouterr().err == "pairs: 5,000, 2,500 a second\npairs: 8 of 9, 2.0 a second\n"

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,47 @@ def test_every_sentence_once_and_every_batch_within_the_budget(seed: int, pad_to
         source, target = cost(lengths, rows, pad_to=pad_to)
         assert len(rows) == 1 or (target <= tokens and source <= 2 * tokens)
         assert (np.diff(lengths[rows, 1] if pad_to == 1 else -(-lengths[rows, 1] // pad_to)) >= 0).all()
+
+
+def plan_at_once(lengths: np.ndarray, *, max_tokens: int, seed: int, epoch: int, pad_to: int) -> list[np.ndarray]:
+    """What `batch_by_size` plans, written with arrays of the whole text; trainings of older versions go on with it."""
+    padded = -(-lengths.astype(np.int64) // pad_to) * pad_to
+    generator = np.random.Philox(np.random.SeedSequence([seed, epoch]))
+    shuffled = np.argsort(generator.random_raw(len(lengths)), kind="stable")
+    per_pool = max(1, int(100 * max_tokens / max(1.0, float(padded[:, 1].mean()))))
+    source, target = padded[shuffled].T
+    rising = np.where(target // pad_to % 2, source, -source)
+    order = shuffled[np.lexsort((rising, target, np.arange(len(shuffled)) // per_pool))]
+    batches, start = [], 0
+    while start < len(order):
+        end, pool_end = start + 1, (start // per_pool + 1) * per_pool
+        while end < min(pool_end, len(order)):
+            most = np.maximum(padded[order[start : end + 1]], 1).max(0)
+            if (end + 1 - start) * most[1] > max_tokens or (end + 1 - start) * most[0] > 2 * max_tokens:
+                break
+            end += 1
+        batches.append(order[start:end])
+        start = end
+    return [batches[i] for i in np.argsort(generator.random_raw(len(batches)), kind="stable")]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_order_is_that_of_all_versions(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shape = (int(rng.integers(1, 1500)), 2)
+    lengths = rng.integers(0, int(rng.choice([3, 90])), size=shape).astype(rng.choice([np.int32, np.int64]))
+    options = {"max_tokens": int(rng.integers(1, 900)), "seed": seed, "epoch": seed % 4, "pad_to": [1, 8][seed % 2]}
+    assert same(batch_by_size(lengths, **options), plan_at_once(lengths, **options))
+
+
+def test_planning_holds_few_bytes_for_each_sentence() -> None:
+    lengths = make_lengths(200_000).astype(np.int32)
+    tracemalloc.start()
+    batches = batch_by_size(lengths, max_tokens=4096, seed=1, epoch=0)
+    held, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 30 * len(lengths)
+    assert held < 6 * len(lengths) + 300 * len(batches)
 
 
 @pytest.mark.parametrize("tokens", [60, 700, 2000])

@@ -7,14 +7,19 @@ import random
 import signal
 import subprocess
 import sys
+import time
 import tracemalloc
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from external_data import find_external_data
 
+from heedful.data import chunk_workers
+from heedful.data import corpus as corpus_module
+from heedful.data.chunk_workers import ChunkWorkers
 from heedful.data.corpus import (
     CHARACTERS_PER_TOKEN,
     ArraySpec,
@@ -326,6 +331,150 @@ def test_writing_takes_memory_that_does_not_grow(tmp_path: Path) -> None:
 
     small, large = peak(50), peak(1000)
     assert large < small + 500_000, "950 pairs more are 3.8 MB on the disk"
+
+
+def read_files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks so small that few pairs are shared among processes, and saved after each."""
+    monkeypatch.setattr(corpus_module, "ChunkWorkers", partial(ChunkWorkers, chunks_alone=2))
+    monkeypatch.setattr(corpus_module, "_CHUNK_OF_ONE_PROCESS", 8)
+    monkeypatch.setattr(chunk_workers, "_CHUNK_CHARACTERS", 300)
+    monkeypatch.setattr(corpus_module, "_SECONDS_BETWEEN_SAVES", -1.0)
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("processes", [2, 3])
+def test_the_bytes_do_not_depend_on_the_number_of_processes(tmp_path: Path, processes: int) -> None:
+    texts = [make_pairs(300, longest=60, seed=seed) for seed in (1, 2)]
+    for number in (1, processes):
+        corpus = write(tmp_path / str(number), texts[0], more_texts=texts[1:], fingerprint="x", processes=number)
+        assert corpus.report.too_long > 0
+    assert read_files(tmp_path / "1") == read_files(tmp_path / str(processes))
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_errors_of_examples_are_the_same_in_other_processes(tmp_path: Path) -> None:
+    pairs = make_pairs(200)
+    pairs[150] = pairs[150]._replace(source="\ud800")
+    errors = []
+    for processes in (1, 2):
+        with pytest.raises(DataError, match="half a surrogate pair") as caught:
+            write(tmp_path / "c", pairs, processes=processes, fingerprint="x")
+        errors.append(str(caught.value))
+        assert list(tmp_path.iterdir()) == [], "a text that must be corrected is not continued"
+    assert len(set(errors)) == 1
+
+
+class CountedPairs:
+    """Pairs that stop after some, and know how many were taken."""
+
+    def __init__(self, pairs: list[SentencePair], stop: int | None = None) -> None:
+        self.pairs, self.stop = pairs, stop
+
+    def __iter__(self) -> Iterator[SentencePair]:
+        yield from self.pairs[: self.stop]
+        if self.stop is not None:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("stopped_text", [0, 1])
+def test_an_interrupted_write_goes_on_where_it_was_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int, stopped_text: int
+) -> None:
+    texts = [make_pairs(200, longest=60, seed=seed) for seed in (1, 2)]
+    whole = write(tmp_path / "whole", texts[0], more_texts=texts[1:], fingerprint="x")
+    stopped = [CountedPairs(text, 100 if number == stopped_text else None) for number, text in enumerate(texts)]
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "c", stopped[0], more_texts=stopped[1:], fingerprint="x", processes=processes)
+    assert not (tmp_path / "c").exists()
+    unfinished = tmp_path / ".c.unfinished"
+    with pytest.raises(RunError, match="is not a finished corpus"):
+        Corpus.open(unfinished)
+    with (unfinished / "source.ids").open("ab") as file:
+        file.write(b"written after it was saved")
+    encoded: list[int] = []
+    original = CharacterTokenizer.encode
+    monkeypatch.setattr(CharacterTokenizer, "encode", lambda self, text: encoded.append(1) or original(self, text))
+    steps: list[tuple[int, int]] = []
+    write(
+        tmp_path / "c",
+        texts[0],
+        more_texts=texts[1:],
+        fingerprint="x",
+        on_progress=lambda done, earlier: steps.append((done, earlier)),
+    )
+    assert read_files(tmp_path / "c") == read_files(whole.folder)
+    (first, earlier), *_ = steps
+    assert first == earlier > 200 * stopped_text + 20
+    assert steps[-1] == (400, earlier)
+    assert len(encoded) <= 2 * (400 - earlier)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c", "whole"]
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("change", ["fingerprint", "bytes", "state", "cut"])
+def test_what_was_not_saved_like_this_is_written_anew(tmp_path: Path, change: str) -> None:
+    pairs = make_pairs(200)
+    whole = write(tmp_path / "whole", pairs, fingerprint="y")
+    with pytest.raises(KeyboardInterrupt):
+        earlier_key = "x" if change == "fingerprint" else "y"
+        write(tmp_path / "c", CountedPairs(make_pairs(200, seed=9), 100), fingerprint=earlier_key)
+    unfinished = tmp_path / ".c.unfinished"
+    if change == "state":
+        (unfinished / "unfinished.json").write_text("{")
+    elif change != "fingerprint":
+        path = unfinished / "target.ids"
+        content = path.read_bytes()
+        path.write_bytes(b"\xff" + content[1:] if change == "bytes" else content[:9])
+    steps: list[tuple[int, int]] = []
+    write(tmp_path / "c", pairs, fingerprint="y", on_progress=lambda done, earlier: steps.append((done, earlier)))
+    assert {earlier for _, earlier in steps} == {0}
+    assert read_files(tmp_path / "c") == read_files(whole.folder)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_two_processes_do_not_write_into_one_folder(tmp_path: Path) -> None:
+    pairs = make_pairs(100)
+
+    def write_within() -> Iterator[SentencePair]:
+        yield from pairs[:50]
+        write(tmp_path / "c", pairs, fingerprint="x")
+        yield from pairs[50:]
+
+    write(tmp_path / "c", write_within(), fingerprint="x")
+    assert_holds(Corpus.open(tmp_path / "c"), pairs)
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+KILLED_LATER = """
+import os, signal, sys
+from pathlib import Path
+sys.path[:0] = [sys.argv[1], str(Path(sys.argv[1]).parents[1])]
+from test_corpus import make_pairs, write
+import heedful.data.corpus as corpus_module
+corpus_module._SECONDS_BETWEEN_SAVES = -1.0
+def pairs():
+    yield from make_pairs(60000)[:40000]
+    os.kill(os.getpid(), signal.SIGKILL)
+write(Path(sys.argv[2]), pairs(), fingerprint="x", processes=2)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_write_goes_on(tmp_path: Path) -> None:
+    code = [sys.executable, "-c", KILLED_LATER, str(Path(__file__).parent), str(tmp_path / "c")]
+    assert subprocess.run(code, check=False).returncode == -signal.SIGKILL
+    time.sleep(1)  # until its processes have noticed
+    pairs, steps = make_pairs(60_000), list[tuple[int, int]]()
+    write(tmp_path / "c", pairs, fingerprint="x", on_progress=lambda done, earlier: steps.append((done, earlier)))
+    assert steps[0][1] > 20_000
+    assert read_files(tmp_path / "c") == read_files(write(tmp_path / "whole", pairs, fingerprint="x").folder)
 
 
 def test_padded_rows_equal_the_sentences_one_by_one(tmp_path: Path) -> None:

@@ -5,19 +5,24 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import tracemalloc
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from heedful.data.detect.dataset_report import build_report
+from heedful.data.chunk_workers import ChunkWorkers
+from heedful.data.detect import dataset_report
+from heedful.data.detect.dataset_report import build_report, describe_dataset
 from heedful.data.detect.file_names import DatasetPart
 from heedful.data.detect.format import CsvPartWriter, DetectedDataset, JsonlPartWriter, LinePartWriter, SquadPartWriter
 from heedful.data.detect.hash_sample import (
     DatasetSplitter,
     HashSample,
+    HashSet,
     Histogram,
     SplitPlan,
     TextSample,
@@ -145,6 +150,46 @@ def lines(path: Path) -> list[str]:
 def carried_out(todo: SplitPlan, found: DetectedDataset) -> dict[DatasetPart, int]:
     seen = build_report(found)
     return write_parts(todo, found, seen.splitter, seen.example_counts)
+
+
+def test_a_set_of_hashes_holds_what_was_added_and_takes_little_memory() -> None:
+    rng = random.Random(1)
+    keys = [rng.getrandbits(rng.choice([3, 12, 64])) for _ in range(20_000)]
+    keys += [0, 2**64 - 1, 0, 2**64 - 1, *(number << 58 for number in range(50))]
+    hashes, known = HashSet(), set[int]()
+    for key in keys:
+        assert hashes.add_hash(key) == (key not in known)
+        known.add(key)
+    assert len(hashes) == len(known)
+    keys = [rng.getrandbits(64) for _ in range(11_000)]  # the table has just grown
+    tracemalloc.start()
+    hashes = HashSet()
+    for key in keys:
+        hashes.add_hash(key)
+    held, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 25.5 * len(keys)
+    assert most < 38 * len(keys)
+
+
+def test_reports_are_the_same_with_several_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataset_report, "ChunkWorkers", partial(ChunkWorkers, chunks_alone=2, chunk_examples=50))
+    rng = random.Random(2)
+    words = {"en": "the dog and a house in which they are", "de": "der Hund und ein Haus in dem sie sind"}
+    for side, vocabulary in words.items():
+        texts = [" ".join(rng.choices(vocabulary.split(), k=1 + number % 9)) for number in range(600)]
+        texts[300:304] = ["the same dog and &amp; the house of which they are not"] * 4
+        (tmp_path / f"train.{side}").write_text("".join(f"{text}\n" for text in [*texts, "", *texts[100:130]]))
+    (found,) = ParallelLinesFormat().detect([sniff_file(tmp_path / f"train.{side}") for side in words], ())
+
+    def report(processes: int) -> list[object]:
+        steps: list[tuple[int, int | None]] = []
+        seen = build_report(found, processes=processes, on_progress=lambda *step: steps.append(step))
+        assert steps[-1] == (631, None)
+        return [seen.example_counts, seen.check_results, seen.longest_examples, *describe_dataset(found, seen)]
+
+    assert report(1) == report(2)
+    assert len(build_report(found).check_results) >= 4
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])

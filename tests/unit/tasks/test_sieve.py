@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -13,8 +14,10 @@ import pytest
 import torch
 
 import heedful
+from heedful.data.chunk_workers import ChunkWorkers
 from heedful.data.detect.checks import EmptyTextCheck
-from heedful.data.detect.pair_checks import CopyCheck, RepeatedPairCheck
+from heedful.data.detect.pair_checks import CopyCheck, LengthRatioCheck, RepeatedPairCheck
+from heedful.tasks.translation import corpus_filter
 from heedful.tasks.translation.corpus_filter import (
     KEPT_NUMBER,
     FilterResult,
@@ -47,6 +50,25 @@ def test_the_first_rule_that_turns_a_pair_away_is_its_reason() -> None:
     assert found.plot_scores() is None
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_reasons_do_not_depend_on_the_number_of_processes(monkeypatch: pytest.MonkeyPatch, processes: int) -> None:
+    monkeypatch.setattr(corpus_filter, "ChunkWorkers", partial(ChunkWorkers, chunks_alone=1, chunk_examples=3))
+    many = [(f"{source} {n % 7}", target) if n % 5 else (source, target) for n in range(20) for source, target in PAIRS]
+    rules = [EmptyTextCheck(), LengthRatioCheck(), RepeatedPairCheck(), CopyCheck()]
+    steps: list[int] = []
+    found = filter_pairs(lambda: iter(many), rules, processes=processes, on_progress=lambda done, _: steps.append(done))
+    seen: set[tuple[str, str]] = set()
+    for (source, target), name in zip(many, names(found), strict=True):
+        if not (source.strip() and target.strip()):
+            assert name == "empty"
+        elif (source, target) in seen:
+            assert name == "repeated"
+        else:
+            assert name == ("copied" if source == target else "")
+            seen.add((source, target))
+    assert steps == [*range(3, 160, 3), 160]
+
+
 @pytest.mark.parametrize(
     ("bar", "low", "reached"),
     [
@@ -77,7 +99,7 @@ def test_scores_decide_about_what_has_passed_the_rules(bar: ScoreThreshold, low:
 
 
 def test_many_pairs_are_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("heedful.tasks.translation.corpus_filter._CHUNK_SIZE", 3)
+    monkeypatch.setattr(corpus_filter, "ChunkWorkers", partial(ChunkWorkers, chunk_examples=3))
     told: list[tuple[int, int]] = []
     parts: list[int] = []
 
