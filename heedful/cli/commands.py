@@ -29,7 +29,8 @@ def run_command(name: str, argv: Sequence[str]) -> int:
         return run(argv)
     from heedful.cli.arguments import parse_arguments
 
-    exit_code: int = parse_arguments(load_arguments_class(name), argv, program=f"heedful {name}").execute()
+    arguments = parse_arguments(load_arguments_class(name), argv, program=f"heedful {name}")
+    exit_code: int = getattr(arguments, "execute_all", arguments.execute)()
     return exit_code
 
 

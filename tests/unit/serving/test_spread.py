@@ -138,7 +138,7 @@ def test_files_are_translated_as_the_command_would_and_gone_on_with(trained: Pat
     assert (out / "a.txt").read_bytes() == whole
     assert (out / "b.txt").read_bytes() == (tmp_path / "b.alone").read_bytes()
     again = subprocess.run(scattered, check=True, capture_output=True, text=True).stderr
-    assert "2 of 2 files are there" in again
+    assert "2 of 2 files exist already" in again
 
 
 @pytest.fixture
