@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from heedful.errors import RunError
 
@@ -23,22 +23,21 @@ def connect_to_ray(environment: Mapping[str, str] | None = None) -> None:
     Raises:
         RunError: the cluster does not answer.
     """
+    os.environ.setdefault("RAY_DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES", str(_OBJECT_STORE))  # Ray reads it when imported
     import ray
 
     if ray.is_initialized():
         return
-    options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
-    if environment:
-        options["runtime_env"] = {"env_vars": dict(environment)}
+    runtime_env = {"env_vars": dict(environment)} if environment else None
     try:
-        try:
-            ray.init(address="auto", **options)
-        except ConnectionError:
-            if os.environ.get("RAY_ADDRESS", "local") != "local":
-                raise
-            ray.init(address="local", include_dashboard=False, object_store_memory=_OBJECT_STORE, **options)
+        ray.init(log_to_driver=False, configure_logging=False, runtime_env=runtime_env)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise RunError(
-            f"Ray: no cluster answers ({reason}); check RAY_ADDRESS, or end the rest of it: ray stop"
-        ) from None
+        raise RunError(_describe_error(error)) from None
+
+
+def _describe_error(error: BaseException) -> str:
+    """Return the message for an error of connecting to a cluster."""
+    reason, cause = str(error).strip().partition("\n")[0], error.__cause__
+    if cause is not None and "AuthToken" in str(cause):
+        return f"Ray: {reason}: its token is missing; set RAY_AUTH_MODE=token, and copy the token of the cluster here"
+    return f"Ray: no cluster answers ({reason}); check RAY_ADDRESS, or run: ray stop"

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any, Final, final
@@ -63,49 +63,79 @@ class AnswerFile:
             DataError: another process writes the file, or too many processes have ended at this place.
             RunError: the file cannot be written.
         """
-        try:
-            with self._hold_lock():
-                if self.path.exists():
-                    yield False
-                else:
-                    self._read_progress()
-                    with self._growing.open("r+b" if self._num_bytes else "wb") as self._file:
-                        self._file.seek(self._num_bytes)
-                        self._file.truncate()
-                        self._store_progress()
-                        yield True
-                        os.fsync(self._file.fileno())
+        with self._hold_lock():
+            has_work = not self.path.exists()
+            if has_work:
+                try:
+                    with self._convert_errors():
+                        self._start()
+                    yield True
+                    with self._convert_errors():
+                        self._sync()
+                finally:
+                    self._close()
+                with self._convert_errors():
                     self._complete()
-                self._remove_rest()
-        except OSError as error:
-            reason = error.strerror or error
-            raise RunError(f"{self.path}: cannot be written ({reason}); choose another folder, or free space") from None
+            else:
+                yield False
+            self._remove_rest()
 
     def write(self, text: str) -> None:
         """Write a part of an answer."""
         assert self._file is not None, "the file is not open"
         content = text.encode()
-        self._file.write(content)
+        with self._convert_errors():
+            self._file.write(content)
         self._num_bytes += len(content)
 
     def store(self, *, num_answered: int, num_unread: int) -> None:
         """Store what was written durably, as the answers to that number of inputs."""
+        with self._convert_errors():
+            self._sync()
+        self.num_answered, self.num_unread, self._attempts = num_answered, num_unread, 0
+        self._store_progress()
+
+    def _start(self) -> None:
+        """Open the growing file behind the last stored answer."""
+        self._read_progress()
+        self._file = self._growing.open("r+b" if self._num_bytes else "wb")
+        self._file.seek(self._num_bytes)
+        self._file.truncate()
+        self._store_progress()
+
+    def _sync(self) -> None:
+        """Write the growing file durably."""
         assert self._file is not None, "the file is not open"
         self._file.flush()
         os.fsync(self._file.fileno())
-        self.num_answered, self.num_unread, self._attempts = num_answered, num_unread, 0
-        self._store_progress()
+
+    def _close(self) -> None:
+        """Close the growing file; what was not stored may be lost."""
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
+            self._file = None
+
+    @contextmanager
+    def _convert_errors(self) -> Iterator[None]:
+        """Convert an `OSError` in the block to a `RunError` that names the file."""
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or error
+            raise RunError(f"{self.path}: cannot be written ({reason}); choose another folder, or free space") from None
 
     @contextmanager
     def _hold_lock(self) -> Iterator[None]:
         """Hold the lock, which the system releases when the process ends, even after a kill."""
         lock = FileLock(self._lock, timeout=_LOCK_SECONDS)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise DataError(
-                f"{self.path}: another process is writing it; wait until it ends, or choose another folder"
-            ) from None
+        with self._convert_errors():
+            try:
+                lock.acquire()
+            except Timeout:
+                raise DataError(
+                    f"{self.path}: another process is writing it; wait until it ends, or choose another folder"
+                ) from None
         try:
             yield
         finally:

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
 
 from heedful.cli.answer_file import current_answer_file
 from heedful.cli.arguments import (
@@ -19,7 +19,9 @@ from heedful.cli.arguments import (
     PositionalPath,
     PredictorT,
     TextsOrPositionals,
+    require_minimum,
 )
+from heedful.cli.option_parser import OptionInfo
 from heedful.cli.option_types import require_text_suffix
 from heedful.cli.output import log, open_output, require_writable
 from heedful.errors import DataError, RecipeError
@@ -198,7 +200,43 @@ class RunLineOptions(ModelLineOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextLineOptions(RunLineOptions):
+class FileSetOptions(ModelLineOptions):
+    """Options of a command that also answers many files on a Ray cluster; abstract."""
+
+    ray: Annotated[tuple[Path, ...], OptionInfo(metavar="FILE")] = ()
+    """files of lines, plain or gzipped, that are answered by processes of a Ray cluster, each into a file of the same
+    name in the folder of --output; interrupted files are continued"""
+    workers: int | None = None
+    """with --ray: number of processes, each with its own model and --threads; if not given, as many as fit on the CPUs
+    of the cluster"""
+
+    def execute(self) -> int:
+        """Run the command; return the exit code."""
+        raise NotImplementedError
+
+    def execute_all(self) -> int:
+        """Run the command, for each file if --ray names some; return the exit code."""
+        require_minimum(self, workers=1)
+        if self.workers is not None and not self.ray:
+            raise RecipeError("--workers: is for Ray; give files with --ray, or leave it out")
+        if not self.ray:
+            return self.execute()
+        from heedful.cli.ray_files import answer_files
+
+        return answer_files(self)
+
+    def check_file_set(self) -> None:
+        """Raise an error, before Ray starts, if the run does not exist or an option does not fit --ray."""
+        for run in self.list_runs():
+            read_recipe_of_task(run, ())
+
+    def list_runs(self) -> Sequence[Path]:
+        """Return the folders of the models."""
+        return (self.run,)  # type: ignore[attr-defined]  # of commands for one run
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextLineOptions(RunLineOptions, FileSetOptions):
     """Input and output of lines for one run, with texts also on the command line."""
 
     text: TextsOrPositionals = ()

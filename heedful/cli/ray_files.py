@@ -8,14 +8,13 @@ import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stderr
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from heedful.cli.arguments import DeviceOptions, require_minimum
-from heedful.cli.line_commands import ModelLineOptions
-from heedful.cli.option_parser import OptionInfo
+from heedful.cli.arguments import DeviceOptions
+from heedful.cli.line_commands import FileSetOptions
 from heedful.cli.output import explain_error, log
 from heedful.errors import HeedfulError, MissingExtraError, RecipeError, RunError
 from heedful.ray_cluster import connect_to_ray
@@ -24,40 +23,6 @@ OptionsT = TypeVar("OptionsT")
 
 _MAX_MESSAGES: Final = 20
 """Number of messages about one file that are shown."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileSetOptions(ModelLineOptions):
-    """Options of a command that also answers many files on a Ray cluster; abstract."""
-
-    ray: Annotated[tuple[Path, ...], OptionInfo(metavar="FILE")] = ()
-    """files of lines, plain or gzipped, that are answered by processes of a Ray cluster, each into a file of the same
-    name in the folder of --output; interrupted files are continued"""
-    workers: int | None = None
-    """with --ray: number of processes, each with its own model and --threads; if not given, as many as fit on the CPUs
-    of the cluster"""
-
-    def execute(self) -> int:
-        """Run the command; return the exit code."""
-        raise NotImplementedError
-
-    def execute_all(self) -> int:
-        """Run the command, for each file if --ray names some; return the exit code."""
-        require_minimum(self, workers=1)
-        if self.workers is not None and not self.ray:
-            raise RecipeError("--workers: is for Ray; give files with --ray, or leave it out")
-        return answer_files(self) if self.ray else self.execute()
-
-    def check_file_set(self) -> None:
-        """Raise an error, before Ray starts, if the run does not exist or an option does not fit --ray."""
-        from heedful.cli.line_commands import read_recipe_of_task
-
-        for run in self.list_runs():
-            read_recipe_of_task(run, ())
-
-    def list_runs(self) -> Sequence[Path]:
-        """Return the folders of the models."""
-        return (self.run,)  # type: ignore[attr-defined]  # of commands for one run
 
 
 def answer_files(args: FileSetOptions) -> int:

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from heedful.cli.arguments import PositionalPaths, TextsOrPositionals
-from heedful.cli.line_commands import check_number_of_outputs, read_recipe_of_task
+from heedful.cli.line_commands import FileSetOptions, check_number_of_outputs, read_recipe_of_task
 from heedful.cli.option_types import FILE_SUFFIXES, require_folders, require_text_suffix
 from heedful.cli.options import DirectionOptions, MemoryOptions, SearchOptions
 from heedful.cli.output import escape_control_characters, log, write_bytes_to_stdout
-from heedful.cli.ray_files import FileSetOptions
 from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
