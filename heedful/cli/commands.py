@@ -30,7 +30,11 @@ def run_command(name: str, argv: Sequence[str]) -> int:
     from heedful.cli.arguments import parse_arguments
 
     arguments = parse_arguments(load_arguments_class(name), argv, program=f"heedful {name}")
-    exit_code: int = getattr(arguments, "execute_all", arguments.execute)()
+    if getattr(arguments, "ray", ()):
+        from heedful.cli.ray_files import answer_files
+
+        return answer_files(arguments)
+    exit_code: int = arguments.execute()
     return exit_code
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
@@ -210,20 +211,15 @@ class FileSetOptions(ModelLineOptions):
     """with --ray: number of processes, each with its own model and --threads; if not given, as many as fit on the CPUs
     of the cluster"""
 
-    def execute(self) -> int:
-        """Run the command; return the exit code."""
-        raise NotImplementedError
-
-    def execute_all(self) -> int:
-        """Run the command, for each file if --ray names some; return the exit code."""
+    def __post_init__(self) -> None:
+        super().__post_init__()
         require_minimum(self, workers=1)
         if self.workers is not None and not self.ray:
             raise RecipeError("--workers: is for Ray; give files with --ray, or leave it out")
-        if not self.ray:
-            return self.execute()
-        from heedful.cli.ray_files import answer_files
 
-        return answer_files(self)
+    @abstractmethod
+    def execute(self) -> int:
+        """Run the command; return the exit code."""
 
     def check_file_set(self) -> None:
         """Raise an error, before Ray starts, if the run does not exist or an option does not fit --ray."""
