@@ -37,7 +37,6 @@ TINY: dict[str, str] = {
     "lecture/contents.py": "site, slides and command read it",
     "lecture/data/digits.py": "one generator of data in each file of its folder",
     "lecture/notebooks.py": "another format than the pages of `site`",
-    "ray_cluster.py": "commands and the server, which know nothing of each other, connect to Ray alike",
     "recipes/toml.py": "everything that writes values of recipes imports it",
     "runs/kept_models.py": "keeps what `load.py` returns, and that file is long",
     "serving/openai/models.py": "a resource of the protocol, like the other files of its folder",

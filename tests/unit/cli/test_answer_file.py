@@ -114,7 +114,7 @@ def test_a_file_without_valid_progress_is_begun_again(damage: str, tmp_path: Pat
     if damage == "shorter":  # after a power failure
         growing.write_bytes(growing.read_bytes()[:-3])
     elif damage == "longer":
-        growing.write_bytes(growing.read_bytes() + b"half of an ans")
+        growing.write_bytes(growing.read_bytes() + b"half of an ans" * 100)
     elif damage == "no progress":
         progress.unlink()
     elif damage == "damaged progress":
