@@ -58,6 +58,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "language_tags": "which tags name one language",
     "lazy_tensors": "tensors that are read, gathered or averaged one at a time",
     "memory_limits": "how much memory and how many cores there are",
+    "ray_cluster": "which Ray cluster commands work on",
     "fused_operators": "operators of training that models call themselves, in native code",
     "native": "whether the library of native code is here",
     "serving": "what may be asked is told by the server's own /docs",

@@ -3786,7 +3786,7 @@ COMMANDS = (
     Mutant(
         "the first answer waits for the end of the input",
         "cli/line_commands.py",
-        "            out.flush()\n",
+        "            out.store(num_answered=num_answered, num_unread=num_unread)\n",
         "",
         ("tests/unit/cli/test_lines.py::test_answers_are_there_before_more_is_read",),
     ),
@@ -3934,8 +3934,8 @@ COMMANDS = (
     Mutant(
         "lists of the best are numbered from 0",
         "cli/line_commands.py",
-        "    start = 1\n",
-        "    start = 0\n",
+        "start=num_answered + 1",
+        "start=num_answered",
         ("tests/unit/cli/test_translate.py::test_n_best_lines",),
     ),
     Mutant(
@@ -3955,8 +3955,8 @@ COMMANDS = (
     Mutant(
         "texts of a later part are numbered anew",
         "cli/line_commands.py",
-        "start += len(batch)",
-        "start += 0",
+        "start=num_answered + 1",
+        "start=1",
         ("tests/unit/cli/test_fill.py::test_texts_are_numbered_through_all_parts_that_are_read",),
     ),
     Mutant(
@@ -8623,6 +8623,27 @@ MENDED = (
         "with use_server_logging(self._registry.settings):",
         "if True:",
         ("tests/unit/serving/test_spread.py::test_a_replica_has_the_log_and_the_limits_of_the_settings",),
+    ),
+    Mutant(
+        "Ray: the second replica gets no body",
+        "serving/ray_proxy.py",
+        "            request.rewind()\n",
+        "",
+        ("tests/unit/serving/test_ray_proxy.py::test_a_request_is_sent_to_another_replica",),
+    ),
+    Mutant(
+        "Ray: progress of other work is continued",
+        "cli/answer_file.py",
+        'stored["fingerprint"] != self._fingerprint or ',
+        "",
+        ("tests/unit/cli/test_answer_file.py::test_only_the_same_work_is_continued",),
+    ),
+    Mutant(
+        "Ray: what was not stored stays in a file",
+        "cli/answer_file.py",
+        "        self._file.truncate()\n",
+        "",
+        ("tests/unit/cli/test_answer_file.py::test_a_file_without_valid_progress_is_begun_again",),
     ),
     Mutant(
         "Ray: headers have no end",

@@ -29,7 +29,12 @@ def run_command(name: str, argv: Sequence[str]) -> int:
         return run(argv)
     from heedful.cli.arguments import parse_arguments
 
-    exit_code: int = parse_arguments(load_arguments_class(name), argv, program=f"heedful {name}").execute()
+    arguments = parse_arguments(load_arguments_class(name), argv, program=f"heedful {name}")
+    if getattr(arguments, "ray", ()):
+        from heedful.cli.ray_files import answer_files
+
+        return answer_files(arguments)
+    exit_code: int = arguments.execute()
     return exit_code
 
 

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 import sys
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
 
+from heedful.cli.answer_file import current_answer_file
 from heedful.cli.arguments import (
     DeviceOptions,
     OptionalOutput,
     PositionalPath,
     PredictorT,
     TextsOrPositionals,
+    require_minimum,
 )
+from heedful.cli.option_parser import OptionInfo
 from heedful.cli.option_types import require_text_suffix
 from heedful.cli.output import log, open_output, require_writable
 from heedful.errors import DataError, RecipeError
@@ -195,7 +201,38 @@ class RunLineOptions(ModelLineOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextLineOptions(RunLineOptions):
+class FileSetOptions(ModelLineOptions):
+    """Options of a command that also answers many files on a Ray cluster; abstract."""
+
+    ray: Annotated[tuple[Path, ...], OptionInfo(metavar="FILE")] = ()
+    """files of lines, plain or gzipped, that are answered by processes of a Ray cluster, each into a file of the same
+    name in the folder of --output; interrupted files are continued"""
+    workers: int | None = None
+    """with --ray: number of processes, each with its own model and --threads; if not given, as many as fit on the CPUs
+    of the cluster"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_minimum(self, workers=1)
+        if self.workers is not None and not self.ray:
+            raise RecipeError("--workers: is for Ray; give files with --ray, or leave it out")
+
+    @abstractmethod
+    def execute(self) -> int:
+        """Run the command; return the exit code."""
+
+    def check_file_set(self) -> None:
+        """Raise an error, before Ray starts, if the run does not exist or an option does not fit --ray."""
+        for run in self.list_runs():
+            read_recipe_of_task(run, ())
+
+    def list_runs(self) -> Sequence[Path]:
+        """Return the folders of the models."""
+        return (self.run,)  # type: ignore[attr-defined]  # of commands for one run
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextLineOptions(RunLineOptions, FileSetOptions):
     """Input and output of lines for one run, with texts also on the command line."""
 
     text: TextsOrPositionals = ()
@@ -239,18 +276,19 @@ def write_answers(
 ) -> int:
     """Answer each input and write the answers as text or as JSON lines, to a file or to standard output; return the
     exit code, which is 2 if an input could not be read. `chunk` inputs are answered together, by default as many as
-    `line_format` says.
+    `line_format` says. Inside `use_answer_file`, they are written to that file, behind those that it has.
 
     For an input that cannot be read, an empty line or its error as JSON is written, and the error is reported on
     standard error. At the end, notes about inputs that were changed before reading are reported.
     """
     from heedful.tasks.predictor import UnreadableInput, iter_chunks
 
-    start = 1
-    num_unread, notes = 0, Counter[str]()
-    with open_output(output) as out:
-        for batch in iter_chunks(inputs, chunk or line_format.chunk_size):
-            for result in line_format.answer_inputs(batch, start=start):
+    file = current_answer_file()
+    num_answered, num_unread = (0, 0) if file is None else (file.num_answered, file.num_unread)
+    first, notes = num_answered, Counter[str]()
+    with open_output(output) if file is None else nullcontext(file) as out:
+        for batch in iter_chunks(islice(inputs, num_answered, None), chunk or line_format.chunk_size):
+            for result in line_format.answer_inputs(batch, start=num_answered + 1):
                 if isinstance(result, UnreadableInput):
                     num_unread += 1
                     log(f"heedful: {result.message}")
@@ -263,9 +301,9 @@ def write_answers(
                     else line_format.format_answer(result)
                 )
                 out.write(output_line)
-            out.flush()
-            start += len(batch)
-    log_notes(notes, total=start - 1)
+            num_answered += len(batch)
+            out.store(num_answered=num_answered, num_unread=num_unread)
+    log_notes(notes, total=num_answered - first)
     return 2 if num_unread else 0
 
 

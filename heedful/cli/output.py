@@ -144,6 +144,10 @@ class ResultOutput:
         """Flush the stream."""
         self._stream.flush()
 
+    def store(self, *, num_answered: int, num_unread: int) -> None:
+        """Flush the stream after the answers to a number of inputs, some of which could not be read."""
+        self.flush()
+
 
 @contextmanager
 def open_output(path: Path | None) -> Iterator[ResultOutput]:

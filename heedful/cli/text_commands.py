@@ -20,6 +20,7 @@ from heedful.cli.arguments import (
     require_minimum,
 )
 from heedful.cli.line_commands import (
+    FileSetOptions,
     LineOptions,
     RunLineOptions,
     TextLineOptions,
@@ -179,7 +180,7 @@ class ClassifyArguments(TextLineOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerArguments(RunLineOptions):
+class AnswerArguments(RunLineOptions, FileSetOptions):
     """Answer questions by parts of texts, or by an empty line if the text contains no answer."""
 
     question: TextOrPositional = None

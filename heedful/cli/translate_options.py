@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from heedful.cli.arguments import PositionalPaths, TextsOrPositionals
-from heedful.cli.line_commands import ModelLineOptions, check_number_of_outputs, read_recipe_of_task
-from heedful.cli.option_parser import OptionInfo
+from heedful.cli.line_commands import FileSetOptions, check_number_of_outputs, read_recipe_of_task
 from heedful.cli.option_types import FILE_SUFFIXES, require_folders, require_text_suffix
 from heedful.cli.options import DirectionOptions, MemoryOptions, SearchOptions
 from heedful.cli.output import escape_control_characters, log, write_bytes_to_stdout
@@ -96,7 +95,7 @@ class DocumentOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslateOptions(ModelLineOptions):
+class TranslateOptions(FileSetOptions):
     """Options of `heedful translate`; abstract."""
 
     runs: PositionalPaths
@@ -145,12 +144,6 @@ class TranslateOptions(ModelLineOptions):
     """source tokens in a batch, padding included"""
     step: int | None = None
     """update of a kept checkpoint, to use it instead of the finished model"""
-    ray: Annotated[tuple[Path, ...], OptionInfo(metavar="FILE")] = ()
-    """files of lines, plain or gzipped, that are translated by processes of a Ray cluster, each into a file of the same
-    name in the folder of --output; interrupted files are continued"""
-    workers: int | None = None
-    """with --ray: number of processes, each with its own model and --threads; if not given, as many as fit on the CPUs
-    of the cluster"""
     file_options = ("input", "prefixes", "glossary", "factors")
 
     def require_output(self, output: Path) -> None:

@@ -45,6 +45,7 @@ from heedful.runs.adapter_runs import (
 )
 from heedful.runs.checkpoints import METRICS_FILE, get_best_step, is_weights_file
 from heedful.runs.device import find_device
+from heedful.runs.kept_models import load_once
 from heedful.tasks.embedder import Embedder, TextEmbedder
 from heedful.tasks.predictor import MultiHeadPredictor
 from heedful.tasks.task import Run, get_task
@@ -363,7 +364,7 @@ def load_predictor(
     Raises:
         RunError: the model is of another kind, has no such task, or has several of the kind and `task` is not given.
     """
-    predictor = load(*folders, **load_kwargs)
+    predictor = load_once(load, *folders, **load_kwargs)
     folder = Path(folders[0]) if folders else Path()
     if isinstance(predictor, MultiHeadPredictor):
         return predictor.find_head(predictor_type, purpose=use, name=task)

@@ -11,15 +11,19 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from heedful.errors import HeedfulError, MissingExtraError, RecipeError, RunError
+from heedful.ray_cluster import connect_to_ray
 from heedful.serving.app import ServerApp, mount_routes
 from heedful.serving.http_errors import headers_too_large
 from heedful.serving.load_models import load_into, warm_up_models
+from heedful.serving.ray_proxy import CALLBACK, build_middlewares
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.request_log import log_event, use_server_logging
 from heedful.serving.routes import error_response
 from heedful.serving.settings import ServerSettings, load_settings
 from heedful.serving.tracing import build_request_tracer
 
+_NAME: Final = "heedful"
+"""Name of the application on the cluster."""
 _RAY_LOGGING: Final = {"enable_access_log": False}
 """Logging options of Ray; each replica logs its requests itself if the settings say so."""
 
@@ -99,7 +103,7 @@ def build_deployment(settings: ServerSettings) -> Any:
 
     deployment = serve.deployment(
         serve.ingress(build_replica)(),
-        name="heedful",
+        name=_NAME,
         ray_actor_options={"num_cpus": ray_settings.cpus, "num_gpus": ray_settings.gpus},
         max_ongoing_requests=limits.queue,
         max_queued_requests=limits.queue,
@@ -133,22 +137,40 @@ def serve_on_ray(settings: ServerSettings, log: Callable[[str], None]) -> None:
         MissingExtraError: Ray Serve is not installed.
     """
     application = build_deployment(settings)
+    connect_to_ray({CALLBACK: f"{build_middlewares.__module__}:{build_middlewares.__name__}"})
     import ray
     from ray import serve
 
-    if not ray.is_initialized():
-        ray.init(configure_logging=False, log_to_driver=False)
-    idle = max(1, round(settings.limits.idle))
-    http = {"host": settings.host, "port": settings.port, "keep_alive_timeout_s": idle}
-    serve.start(http_options=http, logging_config=_RAY_LOGGING)
+    has_instance = bool(serve.status().proxies)
+    if has_instance:
+        log("Ray Serve runs on this cluster already; its own address and its own settings of HTTP stay")
     try:
-        serve.run(application, name="heedful")
-    except RuntimeError as error:
-        raise RunError(f"Ray: no replica could start ({error}); its dashboard or its logs say why") from None
+        serve.start(http_options=_build_http_options(settings), logging_config=_RAY_LOGGING)
+        serve.run(application, name=_NAME)
+    except (RuntimeError, ray.exceptions.RayError) as error:
+        if not has_instance:
+            serve.shutdown()
+        reason = str(error).strip().rpartition("\n")[2]
+        raise RunError(f"Ray: no replica could start ({reason}); its dashboard or its logs say why") from None
     stop_event = threading.Event()
     for signal_number in (signal.SIGINT, signal.SIGTERM):  # until here, Ray has its own handlers for them
         signal.signal(signal_number, lambda *_: stop_event.set())
     log(f"http://{settings.host}:{settings.port}\nready")
     stop_event.wait()
-    serve.shutdown()
+    serve.delete(_NAME)  # after running requests
+    if not has_instance:
+        serve.shutdown()
     ray.shutdown()
+
+
+def _build_http_options(settings: ServerSettings) -> dict[str, Any]:
+    """Build the options of Ray's HTTP proxies. They wait for an answer while a request arrives, waits for a replica and
+    is answered; without a limit they would wait forever if no replica starts.
+    """
+    limits = settings.limits
+    return {
+        "host": settings.host,
+        "port": settings.port,
+        "keep_alive_timeout_s": max(1, round(limits.idle)),
+        "request_timeout_s": limits.arrival + limits.deadline,
+    }

@@ -40,6 +40,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "files": (),
     "memory_limits": (),
     "lazy_tensors": (),
+    "ray_cluster": (),
     "atomic_io": ("files", "lazy_tensors", "memory_limits"),
     "native": (),
     "fused_operators": ("native",),
@@ -77,9 +78,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),  # names of engines
     "runs": ("english_words", *BELOW_RUNS),
     "retrieval": ("deprecation", "runs", *BELOW_RUNS),
-    "serving": ("retrieval", "runs", "bundled", "english_words", *BELOW_RUNS),
+    "serving": ("retrieval", "runs", "bundled", "english_words", "ray_cluster", *BELOW_RUNS),
     "lecture": ("retrieval", "runs", *BELOW_RUNS),
-    "cli": ("lecture", "serving", "retrieval", "runs", "bundled", "english_words", *BELOW_RUNS),
+    "cli": ("lecture", "serving", "retrieval", "runs", "bundled", "english_words", "ray_cluster", *BELOW_RUNS),
     # modules of lazy names, which type checkers see as imports
     "__init__": (
         "deprecation",

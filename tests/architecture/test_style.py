@@ -38,6 +38,7 @@ TINY: dict[str, str] = {
     "lecture/data/digits.py": "one generator of data in each file of its folder",
     "lecture/notebooks.py": "another format than the pages of `site`",
     "recipes/toml.py": "everything that writes values of recipes imports it",
+    "runs/kept_models.py": "keeps what `load.py` returns, and that file is long",
     "serving/openai/models.py": "a resource of the protocol, like the other files of its folder",
     "tasks/benchmarks/recipe.py": "recipes need no torch",
     "tasks/matching/recipe.py": "recipes need no torch",
