@@ -41,7 +41,7 @@ help:
 	@echo 'make release     all files of a release, built twice and compared, and checked without this checkout; into dist'
 	@echo 'make lowest      tests with the lowest versions that are promised; KEEP=torch keeps the newest of a package'
 	@echo 'make site        the documentation of this version beside that of others, into docs/_build/site'
-	@echo 'make container   the image of Containerfile, which must answer (needs Podman; BASE=... is another base)'
+	@echo 'make container   the image of Containerfile, which must answer (needs Podman)'
 	@echo 'make audit       asks for known vulnerabilities of the versions in constraints.txt'
 	@echo
 	@echo 'PYTHON=python3.12 chooses the interpreter, ARGS=... is handed on to the program that runs.'
@@ -125,7 +125,7 @@ site: $(VENV)/.docs
 	@$(BIN)/python docs/build_site.py docs/_build/site $(ARGS)
 
 container:
-	@.ci/container.sh $(BASE)
+	@.ci/container.sh $(ARGS)
 
 # What pip-audit brings along is not needed for anything else, and not installed where it cannot be had.
 audit: $(VENV)/.dev

@@ -1,31 +1,28 @@
 #!/usr/bin/env bash
 # Build the image of Containerfile with Podman, start it with a small model, and ask it for a translation.
-#   .ci/container.sh [BASE]
-# BUILD_ARGS are further arguments of podman build. Nothing is published; the image is called heedful.
+#   .ci/container.sh [ARGUMENT OF podman build...]
+# PODMAN may name another program or further options, RUN_OPTIONS those of podman run. Nothing is published.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-arguments=(--format docker --tag heedful)
-[ -z "${1:-}" ] || arguments+=(--build-arg "BASE=$1")
-# shellcheck disable=SC2086
-podman build --quiet "${arguments[@]}" ${BUILD_ARGS:-} . > /dev/null
+read -ra podman <<< "${PODMAN:-podman}"
+read -ra options <<< "${RUN_OPTIONS:---publish 127.0.0.1:5000:5000}"
+"${podman[@]}" build --format docker --tag heedful "$@" .
 
 run=$PWD/tests/golden/translation-transformer/run
 text='the dog hears the sea .'
-# shellcheck disable=SC2086
-container=$(podman run --detach ${RUN_ARGS:---publish 127.0.0.1:5000:5000} --volume "$run:/models/run:ro" heedful \
-  /models/run)
-trap 'podman logs "$container" | tail -n 20; podman rm --force --time 20 "$container" > /dev/null' ERR
+container=$("${podman[@]}" run --detach "${options[@]}" --volume "$run:/models/run:ro" heedful /models/run)
+trap '"${podman[@]}" logs "$container" | tail -n 20; "${podman[@]}" rm --force --time 20 "$container" > /dev/null' ERR
 
-user=$(podman exec "$container" id -u)
+user=$("${podman[@]}" exec "$container" id -u)
 [ "$user" != 0 ] || { echo 'the server runs as root' >&2; false; }
 for _ in $(seq 120); do
-  state=$(podman healthcheck run "$container" > /dev/null 2>&1 && echo healthy || echo starting)
+  state=$("${podman[@]}" healthcheck run "$container" > /dev/null 2>&1 && echo healthy || echo starting)
   [ "$state" = healthy ] && break
   sleep 1
 done
 [ "$state" = healthy ] || { echo 'the health check does not succeed within two minutes' >&2; false; }
-podman exec "$container" python -c 'import heedful_native'
+"${podman[@]}" exec "$container" python -c 'import heedful_native'
 answer=$(python3 - "$text" << 'EOF'
 import json, sys, urllib.request
 body = json.dumps({"q": sys.argv[1], "source": "en", "target": "de"}).encode()
@@ -34,8 +31,8 @@ print(json.load(urllib.request.urlopen(request, timeout=60))["translatedText"])
 EOF
 )
 [ -n "$answer" ] || { echo 'the server answers nothing' >&2; false; }
-podman stop --time 20 "$container" > /dev/null
-code=$(podman inspect --format '{{.State.ExitCode}}' "$container")
+"${podman[@]}" stop --time 20 "$container" > /dev/null
+code=$("${podman[@]}" inspect --format '{{.State.ExitCode}}' "$container")
 [ "$code" = 0 ] || [ "$code" = 143 ] || { echo "the server ends with exit code $code" >&2; false; }
-podman rm "$container" > /dev/null
+"${podman[@]}" rm "$container" > /dev/null
 echo "user $user, healthy, '$text' -> '$answer', exit code $code"
