@@ -25,9 +25,9 @@ done
 "${podman[@]}" exec "$container" python -c 'import heedful_native'
 answer=$(python3 - "$text" << 'EOF'
 import json, sys, urllib.request
-body = json.dumps({"q": sys.argv[1], "source": "en", "target": "de"}).encode()
-request = urllib.request.Request("http://127.0.0.1:5000/translate", body, {"Content-Type": "application/json"})
-print(json.load(urllib.request.urlopen(request, timeout=60))["translatedText"])
+body, kind = json.dumps({"texts": [sys.argv[1]]}).encode(), {"Content-Type": "application/json"}
+request = urllib.request.Request("http://127.0.0.1:5000/v1/heedful/translate", body, kind)
+print(json.load(urllib.request.urlopen(request, timeout=60))["answers"][0]["translation"])
 EOF
 )
 [ -n "$answer" ] || { echo 'the server answers nothing' >&2; false; }

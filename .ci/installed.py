@@ -178,12 +178,7 @@ def check_server(installation: Installation) -> None:
         )  # fmt: skip
     try:
         wait_for_server(server, f"http://127.0.0.1:{port}/health", log)
-        body = json.dumps({"q": text, "source": "en", "target": "de", "format": "text"}).encode()
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{port}/translate", body, {"Content-Type": "application/json"}
-        )
-        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - likewise
-            told = json.load(answer)["translatedText"].strip()
+        told = ask_for_translation(f"http://127.0.0.1:{port}/v1/heedful/translate", text)
         if told != expected:
             raise CheckError(f"heedful serve answers {told!r}, and heedful translate prints {expected!r}")
         server.send_signal(signal.SIGTERM)
@@ -193,6 +188,21 @@ def check_server(installation: Installation) -> None:
     finally:
         server.kill()
     print("  heedful serve: answers as heedful translate does")
+
+
+def ask_for_translation(address: str, text: str) -> str:
+    """Return the translation that a server answers.
+
+    Raises:
+        CheckError: it answers with another status than 200.
+    """
+    body, kind = json.dumps({"texts": [text]}).encode(), {"Content-Type": "application/json"}
+    request = urllib.request.Request(address, body, kind)  # noqa: S310 - an address of this machine
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - an address of this machine
+            return str(json.load(answer)["answers"][0]["translation"]).strip()
+    except OSError as error:
+        raise CheckError(f"{address}: {error}") from error
 
 
 def wait_for_server(server: subprocess.Popen[Any], address: str, log: Path) -> None:
