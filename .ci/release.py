@@ -104,8 +104,8 @@ def read_members(path: Path) -> Iterator[tuple[str, object]]:
                 yield member.name, (member.mtime, oct(member.mode), member.uname, digest)
 
 
-def compare_builds(first: Path, second: Path) -> None:
-    """Compare two folders of files byte by byte.
+def compare_builds(first: Path, second: Path) -> list[str]:
+    """Compare two folders of files byte by byte, and return the names of the files.
 
     Raises:
         ReleaseError: they differ; the message names the first difference.
@@ -121,6 +121,7 @@ def compare_builds(first: Path, second: Path) -> None:
         pairs = ((a, b) for a, b in zip(ours, theirs, strict=False) if a != b)
         a, b = next(pairs, (f"{len(ours)} members", f"{len(theirs)} members or other compression"))
         raise ReleaseError(f"{name}: two builds of one commit differ: {a} and {b}")
+    return names
 
 
 def write_sums(dist: Path) -> None:
@@ -180,8 +181,7 @@ def make_release(dist: Path, pythons: Sequence[str]) -> list[str]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary).resolve()
         made = [build(each, folder / str(number), commit=commit, seconds=seconds) for number, each in enumerate(BUILDS)]
-        compare_builds(*made)
-        print("both builds are equal", flush=True)
+        print("equal in both builds:", *compare_builds(*made), flush=True)
         shutil.rmtree(dist, ignore_errors=True)
         shutil.copytree(made[0], dist)
         write_sums(dist)

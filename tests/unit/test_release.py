@@ -55,7 +55,7 @@ def write_wheel(path: Path, *names: str, year: int = 2026, mode: int = 0o644, te
 def test_equal_builds_are_accepted(tmp_path: Path) -> None:
     for build in "ab":
         write_wheel(tmp_path / build / "x.whl", "one", "two")
-    release.compare_builds(tmp_path / "a", tmp_path / "b")
+    assert release.compare_builds(tmp_path / "a", tmp_path / "b") == ["x.whl"]
 
 
 @pytest.mark.parametrize(
