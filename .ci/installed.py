@@ -42,11 +42,12 @@ COMPARE = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 from golden.asking import find_differences, parse_printed
-expected = json.load(open(sys.argv[2], encoding="utf-8"))
-printed = parse_printed(sys.stdin.read())
-print(*find_differences(json.loads(json.dumps(printed)), expected, relative=1e-3, absolute=1e-3), sep="\\n")
+for answer in json.load(sys.stdin):
+    printed = json.loads(json.dumps(parse_printed(answer["printed"])))
+    for difference in find_differences(printed, answer["expected"], relative=1e-3, absolute=1e-3):
+        print(f"heedful {answer['command']} with a model of {answer['task']}: {difference}")
 """
-"""Program that compares what a command printed with what it should print."""
+"""Program that compares what commands printed with what they should print."""
 
 
 class CheckError(Exception):
@@ -139,20 +140,20 @@ def check_tasks(installation: Installation) -> None:
     """
     missing = set(installation.run("python", "-c", LIST_TASKS).split())
     golden = installation.source / "tests" / "golden"
+    answers = []
     for path in sorted(golden.glob("*/expected.json")):
         expected: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         task, command = expected["recipe"]["task"], expected["commands"][0]
         if task not in missing:
             continue
         printed = installation.run("heedful", *command["words"], "--device", "cpu", folder=path.parent)
-        wanted = installation.work / "wanted.json"
-        wanted.write_text(json.dumps(command["printed"]), encoding="utf-8")
-        words = ("-c", COMPARE, str(golden.parent), str(wanted))
-        differences = installation.run("python", *words, given=printed).strip()
-        if differences:
-            raise CheckError(f"heedful {command['words'][0]} with a model of {task}: {differences}")
-        print(f"  {task}: heedful {command['words'][0]}", flush=True)
+        words = {"task": task, "command": command["words"][0]}
+        answers.append({**words, "printed": printed, "expected": command["printed"]})
+        print("  {task}: heedful {command}".format_map(words), flush=True)
         missing.remove(task)
+    differences = installation.run("python", "-c", COMPARE, str(golden.parent), given=json.dumps(answers)).strip()
+    if differences:
+        raise CheckError(differences)
     if missing:
         raise CheckError(f"tasks without a trained model in tests/golden: {', '.join(sorted(missing))}")
 
