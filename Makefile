@@ -11,11 +11,15 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install -qq --no-com
 # Neighbours stay together, so that what a file's tests share is made once; who has nothing left to do takes some away.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal
 
+# What the tests of `make lowest` need beside heedful.
+LOWEST_TOOLS := beartype hatchling networkx onnxruntime pytest pytest-timeout pytest-xdist scipy seqeval sybil
+
 .DEFAULT_GOAL := help
 # What the interpreter itself may change: how classes, protocols and annotations are made, and what depends on them.
 QUICK := tests/unit/inspection tests/unit/recipes tests/unit/training tests/unit/cli/test_inspect.py
 
 .PHONY: help quickstart test quick slow everything browser pages lint types javascript docs mutants sanitize gpu dist wheels audit
+.PHONY: release lowest site container
 
 help:
 	@echo 'make quickstart  train a small Transformer on made-up text, in about two minutes'
@@ -34,6 +38,10 @@ help:
 	@echo 'make gpu         each task on a GPU with CUDA'
 	@echo 'make dist        the source archive and the wheel, into dist, and the wheel is tested in an environment of its own'
 	@echo 'make wheels      wheels of native code for Linux (x86-64, ARM) and macOS (ARM), into dist; they need no compiler'
+	@echo 'make release     all files of a release, built twice and compared, and checked without this checkout; into dist'
+	@echo 'make lowest      tests with the lowest versions that are promised; KEEP=torch keeps the newest of a package'
+	@echo 'make site        the documentation of this version beside that of others, into docs/_build/site'
+	@echo 'make container   the image of Containerfile, which must answer (needs Podman)'
 	@echo 'make audit       asks for known vulnerabilities of the versions in constraints.txt'
 	@echo
 	@echo 'PYTHON=python3.12 chooses the interpreter, ARGS=... is handed on to the program that runs.'
@@ -96,6 +104,28 @@ dist: $(VENV)/.dev
 wheels: $(VENV)/.dev
 	@$(INSTALL) ziglang setuptools
 	@$(BIN)/python native/build_wheels.py dist
+
+# Nothing is published. PYTHONS=3.11,3.13 chooses the versions of Python that check the files.
+release: $(VENV)/.created
+	@$(INSTALL) cyclonedx-bom hatchling setuptools ziglang
+	@$(BIN)/python .ci/release.py dist $(if $(PYTHONS),--pythons $(PYTHONS)) $(ARGS)
+
+lowest: $(VENV)-lowest/.installed
+	@OMP_NUM_THREADS=1 $(VENV)-lowest/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal \
+	  -m "not slow" $(if $(ARGS),$(ARGS),tests/golden tests/laws tests/unit)
+
+$(VENV)-lowest/.installed: pyproject.toml constraints.txt constraints-lowest.txt
+	@$(PYTHON) -m venv $(VENV)-lowest
+	@$(PYTHON) .ci/lowest.py $(VENV)-lowest/constraints.txt $(KEEP)
+	@$(VENV)-lowest/bin/python -m pip --disable-pip-version-check install -qq --no-compile \
+	  -c $(VENV)-lowest/constraints.txt -e '.[all]' $(LOWEST_TOOLS)
+	@touch $@
+
+site: $(VENV)/.docs
+	@$(BIN)/python docs/build_site.py docs/_build/site $(ARGS)
+
+container:
+	@.ci/container.sh $(ARGS)
 
 # What pip-audit brings along is not needed for anything else, and not installed where it cannot be had.
 audit: $(VENV)/.dev

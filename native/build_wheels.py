@@ -2,7 +2,8 @@
 
     python native/build_wheels.py dist
 
-The package `ziglang` must be installed. The wheels need no compiler, and glibc 2.17 or macOS 11.
+The package `ziglang` must be installed. The wheels need no compiler, and glibc 2.17 or macOS 11. The same sources and
+tools give the same bytes in any folder, if SOURCE_DATE_EPOCH is set.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import venv
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,7 +72,20 @@ def build_wheel(target: Target, folder: Path) -> Path:
         subprocess.run([*command, "--wheel-dir", temporary, NATIVE], check=True, env={**os.environ, **settings})
         (wheel,) = Path(temporary).glob("*.whl")
         folder.mkdir(parents=True, exist_ok=True)
-        return wheel.replace(folder / wheel.name)
+        copy_sorted(wheel, folder / wheel.name)
+        return folder / wheel.name
+
+
+def copy_sorted(wheel: Path, target: Path) -> None:
+    """Copy a wheel with its files in the order of their names, with fixed modes and the time of SOURCE_DATE_EPOCH."""
+    seconds = os.environ.get("SOURCE_DATE_EPOCH")
+    with zipfile.ZipFile(wheel) as given, zipfile.ZipFile(target, "w") as copy:
+        for info in sorted(given.infolist(), key=lambda info: info.filename):
+            moment = info.date_time if seconds is None else time.gmtime(int(seconds))[:6]
+            entry = zipfile.ZipInfo(info.filename, moment)
+            entry.create_system = 3  # Unix, to which the mode belongs
+            entry.external_attr = (0o100755 if info.filename.endswith(".so") else 0o100644) << 16
+            copy.writestr(entry, given.read(info), zipfile.ZIP_DEFLATED)
 
 
 def check_wheel(wheel: Path) -> None:

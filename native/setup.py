@@ -27,7 +27,9 @@ MACHINE = os.environ.get("HEEDFUL_MACHINE") or platform.machine()
 """Machine to build for; `build_wheels.py` names another one than this."""
 INSTRUCTIONS = {"x86_64": X86, "AMD64": X86, "aarch64": ARM, "arm64": ARM}.get(MACHINE, {})
 """Flags for the instruction set of each file; the library checks the processor before it uses one."""
-FLAGS = ["-std=c++17", "-O3", "-ffp-contract=fast", "-fvisibility=hidden", "-pthread", "-Wno-psabi"]
+SAME_BYTES = [f"-ffile-prefix-map={Path.cwd()}=native", "-Wdate-time"]
+"""Flags that keep the folder of the build out of the library, and warn of a source that would write the time."""
+FLAGS = ["-std=c++17", "-O3", "-ffp-contract=fast", "-fvisibility=hidden", "-pthread", "-Wno-psabi", *SAME_BYTES]
 
 
 class BuildLibrary(build_ext):
