@@ -1,0 +1,9 @@
+"""All kinds of campaigns."""
+
+from __future__ import annotations
+
+from campaigns.framework import Campaign
+from campaigns.hostile import HostileCampaign
+from campaigns.kills import KillCampaign
+
+KINDS: dict[str, type[Campaign]] = {kind.name: kind for kind in (KillCampaign, HostileCampaign)}
