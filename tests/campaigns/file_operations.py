@@ -88,7 +88,7 @@ class OperationWatch:
             return buffer if "b" in mode else io.TextIOWrapper(buffer, line_buffering=buffering == 1, **named)
 
         def fsync(handle: int) -> None:
-            self.add("fsync", os.readlink(f"/proc/self/fd/{handle}"))
+            self.add("fsync", Path(f"/proc/self/fd/{handle}").readlink())
             _real_fsync(handle)
 
         save_file = files.save_file
@@ -134,7 +134,7 @@ class OperationWatch:
         elif event in _CHANGES or (self.reading and event in _READS):
             path = given[0]
             if event in ("os.remove", "os.rmdir", "os.mkdir") and isinstance(given[-1], int) and given[-1] >= 0:
-                path = f"{os.readlink(f'/proc/self/fd/{given[-1]}')}/{path}"
+                path = f"{Path(f'/proc/self/fd/{given[-1]}').readlink()}/{path}"
             if path is not None:
                 self.add(event, path)
 

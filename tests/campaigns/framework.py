@@ -44,6 +44,7 @@ class Figures:
         measures: further numbers, such as bytes of memory.
         failures: attempts that failed.
         skipped: what could not be tried, with the reason.
+        notes: what is no failure, but of interest.
     """
 
     kind: str
@@ -56,6 +57,7 @@ class Figures:
     measures: dict[str, float] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def count(self, case: str, outcome: str, *, number: int = 1) -> None:
         """Count attempts of a case that had this outcome."""

@@ -34,6 +34,7 @@ class UninterruptedCommand:
         unchanged: digests of all that it must not change.
         operations: names of its operations on files.
         saved: for each operation, the step that training had saved before it.
+        seconds: duration.
     """
 
     case: CommandCase
@@ -44,6 +45,11 @@ class UninterruptedCommand:
     operations: list[str] = field(default_factory=list)
     saved: list[int] = field(default_factory=list)
     seconds: float = 0.0
+
+    def find_differences(self, folder: Path) -> set[str]:
+        """Return the names of output files that are not as expected."""
+        found = self.case.digest(folder / self.case.output)
+        return {n for n in found.keys() | self.expected.keys() if found.get(n) != self.expected.get(n)}
 
 
 @dataclass(frozen=True)
@@ -66,13 +72,11 @@ class KillCampaign(Campaign):
     name = "kills"
     summary = "SIGKILL at file operations, in the middle of writes and at random moments, then the same command again"
 
-    cases = CASES
-
     def attempt_all(self, figures: Figures) -> None:
         """Kill each command at operations in random order, and otherwise."""
         draw = random.Random(f"{self.name} {figures.seed}")
         runner = CommandRunner(self.work)
-        commands = [observe_command(runner, case) for case in self.cases]
+        commands = [observe_command(runner, case) for case in CASES]
         figures.measures["operations"] = sum(len(command.operations) for command in commands)
         todo = [iter(list_interruptions(command, draw)) for command in commands]
         for turn in count():
@@ -113,8 +117,8 @@ class KillCampaign(Campaign):
             figures.outcomes["same result" if outcome == "killed" else "same result without a kill"] += 1
 
 
-def observe_command(runner: CommandRunner, case: CommandCase) -> UninterruptedCommand:
-    """Run a command without interruption, and note its operations."""
+def observe_command(runner: CommandRunner, case: CommandCase, *, reading: bool = False) -> UninterruptedCommand:
+    """Run a command without interruption, and note its operations, also those that only read if `reading`."""
     inputs = runner.prepare(case)
     runner.restore(inputs)
     runner.import_modules(case.words)
@@ -134,7 +138,7 @@ def observe_command(runner: CommandRunner, case: CommandCase) -> UninterruptedCo
             told = f"{operation.name} {Path(operation.path).relative_to(runner.current)}"
             file.write(json.dumps([told, saved]) + "\n")
 
-    watch = OperationWatch(runner.current, note)
+    watch = OperationWatch(runner.current, note, reading=reading)
     result = runner.run(case.words, prepare=watch.install)
     assert result.value == 0, f"{case.name}: {result.message or runner.stderr.read_text()}"
     found = [json.loads(line) for line in trace.read_text(encoding="utf-8").splitlines()]
@@ -192,26 +196,29 @@ def run_case(runner: CommandRunner, case: CommandCase, run: Callable[[tuple[str,
 
 def check_after_kill(runner: CommandRunner, command: UninterruptedCommand, *, reached: int) -> str:
     """Return what is wrong with the files after a kill; an empty string if nothing is."""
-    case, output = command.case, runner.current / command.case.output
     now = digest_files(runner.current)
     changed = [name for name, told in command.unchanged.items() if now.get(name) != told]
     if changed:
         return f"files that it only reads are changed or gone: {changed[:3]}"
-    if case.name.startswith("train"):
+    if command.case.name.startswith("train"):
         return _check_run(runner, command, reached=reached)
+    return _check_output(runner, command)
+
+
+def _check_output(runner: CommandRunner, command: UninterruptedCommand) -> str:
+    """Return what is wrong with the output after a kill: each file must be complete, the earlier one, or not there."""
+    case, output = command.case, runner.current / command.case.output
     found = case.digest(output)
-    if case.partial and output.exists():
-        lines = output.read_bytes()
-        return "" if lines.count(b"\n") <= 20 else "more lines than it read"
+    if case.partial:
+        return "" if not output.exists() or output.read_bytes().count(b"\n") <= 20 else "more lines than it read"
     if case.words[0] == "index":
         if found and found not in (command.expected, command.earlier):
             return "the index is neither the earlier one nor the new one"
         if command.earlier and not found:
             return "the earlier index is gone"
-    else:
-        wrong = [n for n, told in found.items() if told not in (command.expected.get(n), command.earlier.get(n))]
-        if wrong:
-            return f"incomplete, but with the name of a complete file: {wrong[:3]}"
+    wrong = [n for n, told in found.items() if told not in (command.expected.get(n), command.earlier.get(n))]
+    if wrong:
+        return f"incomplete, but with the name of a complete file: {wrong[:3]}"
     if found and case.words[0] in ("index", "quantize", "export"):
         used = runner.use_output(case)
         return "" if used.outcome == "ok" else f"{used.outcome} {used.message}"
@@ -246,9 +253,7 @@ def finish_command(runner: CommandRunner, command: UninterruptedCommand) -> str:
     output = runner.current / command.case.output
     if result.value != 0 and not (result.value == 2 and command.case.digest(output) == command.expected):
         return f"the same command again: {result.message or result.outcome} {runner.stderr.read_text(encoding='utf-8')}"
-    found = command.case.digest(output)
-    differing = sorted(n for n in found.keys() | command.expected.keys() if found.get(n) != command.expected.get(n))
-    if differing:
+    if differing := sorted(command.find_differences(runner.current)):
         return f"the same command again made other files: {differing[:5]}"
     now = digest_files(runner.current)
     changed = [name for name, told in command.unchanged.items() if now.get(name) != told]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from campaigns.corruption import CorruptionCampaign
+from campaigns.errors import ErrorCampaign
 from campaigns.framework import Campaign
 from campaigns.hostile import HostileCampaign
 from campaigns.kills import KillCampaign
 
-KINDS: dict[str, type[Campaign]] = {kind.name: kind for kind in (KillCampaign, HostileCampaign)}
+KINDS: dict[str, type[Campaign]] = {
+    kind.name: kind for kind in (KillCampaign, ErrorCampaign, CorruptionCampaign, HostileCampaign)
+}

@@ -7,6 +7,7 @@ import json
 import random
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +155,8 @@ def update_digests(folder: Path) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
     for name in manifest["files"]:
         if (folder / name).is_file() and (folder / name).stat().st_size < 2**26:
-            manifest["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+            with suppress(OSError):
+                manifest["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 

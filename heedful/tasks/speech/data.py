@@ -12,7 +12,14 @@ from jaxtyping import Integer
 
 from heedful.data.batches import PairBatch, build_pair_batch
 from heedful.data.corpus import ArraySpec, Corpus, ExampleEncoder
-from heedful.data.readers import ExampleReader, SentencePair, read_numbered_lines, read_records, split_columns
+from heedful.data.readers import (
+    ExampleReader,
+    SentencePair,
+    list_folder_files,
+    read_numbered_lines,
+    read_records,
+    split_columns,
+)
 from heedful.data.sound import Frontend, PaddedLogMel
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
@@ -90,7 +97,7 @@ def read_librispeech(path: Path) -> UtteranceReader:
     """Read LibriSpeech folders: files `*.trans.txt` of lines with a name and a text, beside NAME.flac or NAME.wav."""
     if not path.is_dir():
         raise DataError(f"{path}: there is no such folder; check the path")
-    transcripts = sorted(path.rglob("*.trans.txt"))
+    transcripts = list_folder_files(path, ".trans.txt")
     if not transcripts:
         raise DataError(
             f"{path}: has no file *.trans.txt, here or in its subfolders; name a folder in LibriSpeech's format"
