@@ -7,7 +7,13 @@ from campaigns.errors import ErrorCampaign
 from campaigns.framework import Campaign
 from campaigns.hostile import HostileCampaign
 from campaigns.kills import KillCampaign
+from campaigns.readers import ReaderCampaign
 
-KINDS: dict[str, type[Campaign]] = {
-    kind.name: kind for kind in (KillCampaign, ErrorCampaign, CorruptionCampaign, HostileCampaign)
-}
+_ALL: tuple[type[Campaign], ...] = (
+    KillCampaign,
+    ErrorCampaign,
+    CorruptionCampaign,
+    HostileCampaign,
+    ReaderCampaign,
+)
+KINDS: dict[str, type[Campaign]] = {kind.name: kind for kind in _ALL}
