@@ -95,6 +95,18 @@ def resolve_inside(folder: Path, name: str) -> Path:
     return path
 
 
+def is_file(path: Path) -> bool:
+    """Return whether a path is that of a file. Unlike `Path.is_file`, it returns False for a name that no file can
+    have, as data may contain one.
+    """
+    return find_name_problem(path) is None and path.is_file()
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether a path is that of a folder; False for a name that none can have."""
+    return find_name_problem(path) is None and path.is_dir()
+
+
 def walk_folder(folder: Path) -> Iterator[Path]:
     """Yield all files and folders at any depth, in no order; links to folders are not followed.
 

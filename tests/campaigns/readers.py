@@ -30,7 +30,7 @@ SECONDS = 10.0
 MEMORY = 2**30
 _BATCH = 5_000
 """Inputs after which a new process begins."""
-_HTTP_SHARE = 0.25
+_HTTP_SHARE = 0.06
 _HEAVY = 20_000
 """Bytes of a sample above which its format is tried less often."""
 
@@ -223,7 +223,7 @@ def run_inputs(batch: InputBatch) -> None:
         except HeedfulError as error:
             counts["refused"] += 1
             if len(str(error)) > 20_000 or not str(error).strip():
-                _report_failure(batch, (case, content, number), f"a sentence of {len(str(error))} characters", "length")
+                _report_failure(batch, (case, content, number), f"a sentence of {len(str(error))} characters", f"{case} length")
         except BaseException as error:
             told = "".join(traceback.format_exception(error))
             _report_failure(batch, (case, content, number), told[-6000:], make_signature(case, error))

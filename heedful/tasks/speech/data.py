@@ -23,6 +23,7 @@ from heedful.data.readers import (
 from heedful.data.sound import Frontend, PaddedLogMel
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
+from heedful.files import is_file
 from heedful.generation.ctc import count_needed_frames
 from heedful.tensors import FeatureBatch
 
@@ -49,7 +50,7 @@ class UtteranceReader(ExampleReader[Utterance]):
         super().__init__(*transcripts)
         self._utterances = list(utterances)
         for utterance in self._utterances:
-            if not utterance.sound.is_file():
+            if not is_file(utterance.sound):
                 raise DataError(
                     f"{utterance.location}: {utterance.sound}: there is no such file; correct the line or add the file"
                 )
@@ -111,7 +112,7 @@ def _iter_transcript(table: Path) -> Iterator[Utterance]:
     for _, location, line in read_numbered_lines(table):
         name, _, text = line.strip().partition(" ")
         sounds = [_make_utterance(table, name + suffix, text, location) for suffix in _SOUND_SUFFIXES]
-        yield next((utterance for utterance in sounds if utterance.sound.is_file()), sounds[0])
+        yield next((utterance for utterance in sounds if is_file(utterance.sound)), sounds[0])
 
 
 def _make_utterance(table: Path, sound: str, text: str, location: str) -> Utterance:
