@@ -67,8 +67,25 @@ _INSERTED = (
     b"nplurals=2; plural=(n*n*n*n*n)/0;",
     b"nplurals=99999999999; plural=n;",
 )
-_NUMBERS = (b"0", b"-1", b"1", b"65536", b"2147483648", b"-9223372036854775808", b"18446744073709551616", b"1e999", b"0.0")
-_NESTINGS = ((b"[", b"]"), (b"{", b"}"), (b'{"a":', b"}"), (b"<g id='1'>", b"</g>"), (b"(", b")"), (b"<div>", b"</div>"))
+_NUMBERS = (
+    b"0",
+    b"-1",
+    b"1",
+    b"65536",
+    b"2147483648",
+    b"-9223372036854775808",
+    b"18446744073709551616",
+    b"1e999",
+    b"0.0",
+)
+_NESTINGS = (
+    (b"[", b"]"),
+    (b"{", b"}"),
+    (b'{"a":', b"}"),
+    (b"<g id='1'>", b"</g>"),
+    (b"(", b")"),
+    (b"<div>", b"</div>"),
+)
 
 
 def mutate_sample(samples: Sequence[bytes], draw: random.Random, *, name: str) -> bytes:

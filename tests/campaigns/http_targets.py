@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import task_runs
+from campaigns.mutations import VALUES, mutate_json
 from live_server import open_registry
 from localisation_documents import OFFICE, SAMPLES, build_zip
 from untrained_runs import create_untrained_run
-
-from campaigns.mutations import VALUES, mutate_json
 
 _EXPECTED_STATUSES = {503, 504, 507}
 _LIMITS = {"deadline": 5, "tokens": 40, "characters": 2000, "batch": 8}
@@ -178,7 +177,9 @@ def mutate_request(sample: HttpSample, draw: random.Random) -> tuple[bytes, str]
             body = mutate_text(body, draw)
         if kind > 0.97 and isinstance(content, dict):
             return _build_form(content, {}, draw), "multipart/form-data; boundary=x"
-        return body, draw.choice(("application/json",) * 20 + ("text/plain", "application/x-www-form-urlencoded", "\xff"))
+        return body, draw.choice(
+            ("application/json",) * 20 + ("text/plain", "application/x-www-form-urlencoded", "\xff")
+        )
     files = {}
     for field_name, (name, data) in sample.files.items():
         from campaigns.grammar_mutations import mutate_sample

@@ -7,7 +7,10 @@ from campaigns.errors import ErrorCampaign
 from campaigns.framework import Campaign
 from campaigns.hostile import HostileCampaign
 from campaigns.kills import KillCampaign
+from campaigns.load import LoadCampaign
 from campaigns.readers import ReaderCampaign
+from campaigns.soak import SoakCampaign
+from campaigns.threads import ThreadCampaign
 
 _ALL: tuple[type[Campaign], ...] = (
     KillCampaign,
@@ -15,5 +18,8 @@ _ALL: tuple[type[Campaign], ...] = (
     CorruptionCampaign,
     HostileCampaign,
     ReaderCampaign,
+    LoadCampaign,
+    SoakCampaign,
+    ThreadCampaign,
 )
 KINDS: dict[str, type[Campaign]] = {kind.name: kind for kind in _ALL}

@@ -50,7 +50,9 @@ COCO = {
     "categories": [{"id": 1, "name": "circle"}],
 }
 DIALOGUE = json.dumps({"turns": [{"speaker": "user", "text": "hi"}, {"speaker": "system", "text": "hello"}]}) + "\n"
-STORY = json.dumps({"facts": ["Mary went home.", "John left."], "question": "Where?", "answer": "home", "supporting": [0]})
+STORY = json.dumps(
+    {"facts": ["Mary went home.", "John left."], "question": "Where?", "answer": "home", "supporting": [0]}
+)
 BABI = "1 Mary moved to the bathroom.\n2 John went to the hallway.\n3 Where is Mary? \tbathroom\t1\n"
 VECTORS = "3 4\nthe 0.1 0.2 -0.3 1e-2\ncat 1 2 3 4\nmat -1 -2.5 3 4\n"
 RECIPE = """\

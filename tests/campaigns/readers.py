@@ -140,7 +140,7 @@ class InputBatch:
         """Note that the input that was running ended the process."""
         self.was_stopped = True
         case, content = describe_input(self, self.progress)
-        replay = store_input(self.campaign.folder, case, self.seed, self.progress, content, problem)
+        replay = store_input(self.campaign.folder, case, content, problem, seed=self.seed, number=self.progress)
         self._crashes.append({"case": case, "problem": problem, "signature": f"{case} {problem}", "replay": replay})
 
     def read_reports(self) -> list[dict[str, Any]]:
@@ -223,7 +223,9 @@ def run_inputs(batch: InputBatch) -> None:
         except HeedfulError as error:
             counts["refused"] += 1
             if len(str(error)) > 20_000 or not str(error).strip():
-                _report_failure(batch, (case, content, number), f"a sentence of {len(str(error))} characters", f"{case} length")
+                _report_failure(
+                    batch, (case, content, number), f"a sentence of {len(str(error))} characters", f"{case} length"
+                )
         except BaseException as error:
             told = "".join(traceback.format_exception(error))
             _report_failure(batch, (case, content, number), told[-6000:], make_signature(case, error))
@@ -242,7 +244,7 @@ def _raise_too_slow(*_: Any) -> None:
 
 def _report_failure(batch: InputBatch, tried: tuple[str, bytes, int], problem: str, signature: str) -> None:
     case, content, number = tried
-    replay = store_input(batch.campaign.folder, case, batch.seed, number, content, problem)
+    replay = store_input(batch.campaign.folder, case, content, problem, seed=batch.seed, number=number)
     batch.write({"case": case, "problem": problem, "signature": signature, "replay": replay})
 
 
@@ -253,7 +255,7 @@ def make_signature(case: str, error: BaseException) -> str:
     return f"{case if not place else ''} {type(error).__name__} {place}"
 
 
-def store_input(folder: Path, case: str, seed: int, number: int, content: bytes, problem: str) -> str:
+def store_input(folder: Path, case: str, content: bytes, problem: str, *, seed: int, number: int) -> str:
     """Store an input that failed; return its path, or the seed and number of a request."""
     name = f"{re.sub('[^a-z0-9]+', '-', case.lower())}-{seed}-{number}"
     path = folder / "failures" / name

@@ -162,8 +162,8 @@ def _prepare_export(golden: str) -> Callable[[Path], tuple[Path, Callable[[], ob
 
         def use_files() -> None:
             predictor = heedful.load(target, device="cpu")
-            if hasattr(predictor, "continue_all"):
-                predictor.continue_all(["a cat"])
+            if hasattr(predictor, "write"):
+                predictor.write(["a cat"])
             if hasattr(predictor, "embed"):
                 predictor.embed(["a cat"])
             if hasattr(predictor, "fill"):

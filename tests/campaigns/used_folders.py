@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from campaigns.command_cases import CPU, GOLDEN, RECIPE, write_inputs
 from campaigns.isolation import run_forked
 from campaigns.stored_folders import KINDS
@@ -51,8 +50,8 @@ def ask_model(folder: Path) -> Any:
         return [repr(each) for each in predictor.answer_all([("who ?", "the cat sat")])]
     if hasattr(predictor, "fill"):
         return [repr(predictor.fill(["a [MASK] sat"])), predictor.embed(["a cat"]).tolist()]
-    if hasattr(predictor, "continue_all"):
-        return [repr(each) for each in predictor.continue_all(["a cat"])]
+    if hasattr(predictor, "write"):
+        return [repr(each) for each in predictor.write(["a cat"])]
     return repr(predictor)
 
 
@@ -134,6 +133,7 @@ def _build_index(folder: Path) -> UsedFolder:
 
     def answer() -> Any:
         from campaigns.stored_folders import CountingEncoder
+
         from heedful.retrieval.index import load_index
 
         index = load_index(target, model=CountingEncoder())  # type: ignore[arg-type]
