@@ -79,13 +79,18 @@ class OperationWatch:
                 return super().write(content)
 
         def open_watched(file: Any, mode: str = "r", buffering: int = -1, *given: Any, **named: Any) -> Any:
-            if not set(mode) & set("wax+") or not self.is_inside(file) or given or named.keys() & {"opener"}:
+            options = {
+                **dict(zip(("encoding", "errors", "newline", "closefd", "opener"), given, strict=False)),
+                **named,
+            }
+            if not set(mode) & set("wax+") or not self.is_inside(file) or options.pop("opener", None) is not None:
                 return _real_open(file, mode, buffering, *given, **named)
+            options.pop("closefd", None)
             raw = WatchedFile(file, mode.replace("b", "").replace("t", ""))
             if buffering == 0:
                 return raw
             buffer = io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)
-            return buffer if "b" in mode else io.TextIOWrapper(buffer, line_buffering=buffering == 1, **named)
+            return buffer if "b" in mode else io.TextIOWrapper(buffer, line_buffering=buffering == 1, **options)
 
         def fsync(handle: int) -> None:
             self.add("fsync", Path(f"/proc/self/fd/{handle}").readlink())
