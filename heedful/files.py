@@ -107,6 +107,17 @@ def is_folder(path: Path) -> bool:
     return find_name_problem(path) is None and path.is_dir()
 
 
+def replace_durably(temporary: Path, path: Path) -> None:
+    """Flush a file that was written to disk and rename it to `path`, so that a power cut leaves the old or the new one.
+
+    Raises:
+        OSError: the disk is full, or writing is not allowed.
+    """
+    with temporary.open("rb+") as file:
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
 def walk_folder(folder: Path) -> Iterator[Path]:
     """Yield all files and folders at any depth, in no order; links to folders are not followed.
 

@@ -14,6 +14,7 @@ from heedful.cli.arguments import OptionalPath, OptionalText, OutputPath, Positi
 from heedful.cli.option_parser import OptionInfo
 from heedful.cli.output import log, require_named_files, require_unused_paths, wrap_write_errors
 from heedful.errors import RecipeError
+from heedful.files import replace_durably
 
 if TYPE_CHECKING:
     from heedful.data.detect.dataset_report import DatasetReport
@@ -256,7 +257,7 @@ def _save_recipe(text: str, output: Path, folder: Path, written_paths: Sequence[
         return
     temporary_file = output.with_name(f".{output.name}.new")
     temporary_file.write_text(text, encoding="utf-8")
-    temporary_file.replace(output)
+    replace_durably(temporary_file, output)
 
 
 def _survey_auxiliary(

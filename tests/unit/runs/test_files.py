@@ -29,7 +29,7 @@ from heedful.atomic_io import (
 )
 from heedful.data.readers import list_folder_files
 from heedful.errors import DataError, RunError, TrainingError
-from heedful.files import is_file, is_folder, walk_folder
+from heedful.files import is_file, is_folder, replace_durably, walk_folder
 
 
 def full(*_: Any, **__: Any) -> None:
@@ -309,3 +309,12 @@ def test_names_that_no_file_can_have_are_those_of_none(tmp_path: Path) -> None:
     (tmp_path / "e").touch()
     assert is_file(tmp_path / "e") and not is_folder(tmp_path / "e")
     assert is_folder(tmp_path)
+
+
+def test_a_file_is_flushed_before_it_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "new").write_text("new")
+    flushed: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: flushed.append((tmp_path / "new").read_text()))
+    replace_durably(tmp_path / "new", tmp_path / "x")
+    assert flushed == ["new"]
+    assert names(tmp_path) == ["x"]
