@@ -91,8 +91,13 @@ def read_index_manifest(folder: Path) -> IndexManifest:
         version = content["index"]
         if version == FORMAT:
             return _parse_manifest(content)
-    except (FileNotFoundError, KeyError):
+    except FileNotFoundError:
         raise RunError(f"{folder}: does not contain an index of passages; build it first with: heedful index") from None
+    except KeyError:
+        raise RunError(
+            f"{folder}: does not contain an index of passages, because its {MANIFEST} is of something else; build it "
+            "first with: heedful index"
+        ) from None
     except (OSError, ValueError, TypeError) as error:
         raise RunError(f"{path}: is damaged ({describe_error(error)}); build the index again with --rebuild") from None
     raise RunError(f"{path}: has format {version!r}, this version of heedful reads {FORMAT}; build the index again")

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from campaigns.framework import Campaign, Failure, Figures
-from campaigns.server_process import QUESTIONS, Question, ServerProcess, ask, is_same, run_server_process
+from campaigns.server_process import QUESTIONS, Question, ServerProcess, ask, ask_once, is_same, run_server_process
 
 GOOD, RUDE = 6, 4
 """Numbers of clients."""
@@ -35,7 +35,7 @@ class LoadCampaign(Campaign):
         """Ask until the time is over."""
         shutil.rmtree(self.work, ignore_errors=True)
         with run_server_process(self.work) as server:
-            expected = [ask(server.connect(), question) for question in QUESTIONS]
+            expected = [ask_once(server, question) for question in QUESTIONS]
             for question, (status, answer) in zip(QUESTIONS, expected, strict=True):
                 assert status == 200, f"{question}: {answer}"
             clients = ClientGroup(server, [answer for _, answer in expected], seed=figures.seed)
@@ -45,7 +45,7 @@ class LoadCampaign(Campaign):
             finally:
                 clients.stop()
             self._count(clients, figures)
-            status, _ = ask(server.connect(), QUESTIONS[0])
+            status, _ = ask_once(server, QUESTIONS[0])
             if status != 200:
                 figures.fail(Failure("afterwards", f"status {status}", f"seed {figures.seed}"))
 
@@ -128,6 +128,7 @@ class ClientGroup:
             self._judge(question, status, answer, self.expected[number])
             if draw.random() < 0.02:
                 connection.close()
+        connection.close()
 
     def _judge(self, question: Question, status: int, answer: Any, expected: Any) -> None:
         if status in _BUSY:

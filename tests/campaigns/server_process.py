@@ -10,7 +10,7 @@ import signal
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,12 @@ def ask(connection: http.client.HTTPConnection, question: Question) -> tuple[int
     response = connection.getresponse()
     content = json.loads(response.read())
     return response.status, reduce_answer(content)
+
+
+def ask_once(server: ServerProcess, question: Question) -> tuple[int, Any]:
+    """Ask a question on a connection of its own."""
+    with closing(server.connect()) as connection:
+        return ask(connection, question)
 
 
 def reduce_answer(value: Any) -> Any:

@@ -14,7 +14,7 @@ from pathlib import Path
 from campaigns.command_cases import CPU, write_inputs
 from campaigns.framework import Campaign, Failure, Figures
 from campaigns.load import ClientGroup
-from campaigns.server_process import QUESTIONS, ask, read_memory, run_server_process
+from campaigns.server_process import QUESTIONS, ask_once, read_memory, run_server_process
 
 _TRAINING_SHARE = 2 / 3
 _MOST_GROWTH = 16 * 2**20
@@ -57,7 +57,7 @@ class SoakCampaign(Campaign):
 
     def _serve(self, figures: Figures) -> None:
         with run_server_process(self.work / "serving") as server:
-            expected = [ask(server.connect(), question)[1] for question in QUESTIONS]
+            expected = [ask_once(server, question)[1] for question in QUESTIONS]
             clients = ClientGroup(server, expected, seed=figures.seed)
             clients.start()
             memory = self._sample(figures, server.process, self.seconds_left, case="serving")

@@ -314,7 +314,7 @@ def test_names_that_no_file_can_have_are_those_of_none(tmp_path: Path) -> None:
 def test_a_file_is_flushed_before_it_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "new").write_text("new")
     flushed: list[str] = []
-    monkeypatch.setattr(os, "fsync", lambda handle: flushed.append((tmp_path / "new").read_text()))
+    monkeypatch.setattr(os, "fsync", lambda _: flushed.append((tmp_path / "new").read_text()))
     replace_durably(tmp_path / "new", tmp_path / "x")
     assert flushed == ["new"]
     assert names(tmp_path) == ["x"]
