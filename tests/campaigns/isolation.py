@@ -8,6 +8,7 @@ import json
 import os
 import resource
 import signal
+import sys
 import traceback
 import warnings
 from collections.abc import Callable
@@ -93,6 +94,8 @@ def _run_and_exit(
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, 1)
         os.dup2(nothing if stderr is None else os.open(stderr, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+        # pytest puts streams of its own in the place of these
+        sys.stdout, sys.stderr = (os.fdopen(os.dup(number), "w", 1, "utf-8", "backslashreplace") for number in (1, 2))
         value = attempt()
         result = ForkedResult("ok", value=value if isinstance(value, str | int | float | list | dict) else None)
     except BaseException as error:
