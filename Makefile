@@ -18,8 +18,8 @@ LOWEST_TOOLS := beartype hatchling networkx onnxruntime pytest pytest-timeout py
 # What the interpreter itself may change: how classes, protocols and annotations are made, and what depends on them.
 QUICK := tests/unit/inspection tests/unit/recipes tests/unit/training tests/unit/cli/test_inspect.py
 
-.PHONY: help quickstart test quick slow everything browser pages lint types javascript docs mutants sanitize gpu dist wheels audit
-.PHONY: release lowest site container
+.PHONY: help quickstart test quick slow everything browser pages lint types javascript docs mutants campaigns sanitize gpu
+.PHONY: dist wheels audit release lowest site container
 
 help:
 	@echo 'make quickstart  train a small Transformer on made-up text, in about two minutes'
@@ -34,6 +34,7 @@ help:
 	@echo 'make javascript  tsc and eslint on the code of the pages (needs npm)'
 	@echo 'make docs        the documentation, into docs/_build/html'
 	@echo 'make mutants     plants known bugs, and sees whether the tests find them'
+	@echo 'make campaigns   kills, full disks, damaged files, random inputs, rude clients: ARGS="--kinds kills --minutes 5 --seed 1"'
 	@echo 'make sanitize    native code under sanitizers, with random shapes'
 	@echo 'make gpu         each task on a GPU with CUDA'
 	@echo 'make dist        the source archive and the wheel, into dist, and the wheel is tested in an environment of its own'
@@ -89,6 +90,9 @@ docs: $(VENV)/.docs
 
 mutants: $(VENV)/.dev $(VENV)/.native
 	@$(BIN)/python tests/mutants.py $(ARGS)
+
+campaigns: $(VENV)/.dev $(VENV)/.native
+	@$(BIN)/python tests/run_campaigns.py $(ARGS)
 
 sanitize: $(VENV)/.dev $(VENV)/.native
 	@$(BIN)/python -m pytest tests/unit/native/test_sanitized.py $(ARGS)

@@ -24,12 +24,14 @@ from torch import Tensor, nn
 from heedful.errors import RunError, TrainingError
 from heedful.files import (
     check_path_name,
+    find_leftovers,
     is_plain_name,
     open_regular,
     parse_json,
     read_bytes,
     read_json,
     resolve_inside,
+    walk_folder,
 )
 from heedful.lazy_tensors import LazyTensors, StoredTensors, write_tensors
 from heedful.memory_limits import get_memory_limit
@@ -102,6 +104,11 @@ def read_manifest(folder: Path) -> RunManifest:
         if version == FORMAT:
             return _parse_manifest(content)
     except FileNotFoundError:
+        if (folder / MODEL_FILE).is_file():
+            raise RunError(
+                f"{folder}: contains {MODEL_FILE}, but neither {MANIFEST}, as a run does, nor a valid config.json with "
+                "model_type, as a Hugging Face folder does; restore it from a copy"
+            ) from None
         raise RunError(
             f"{folder}: contains no {MANIFEST}, so it is not a finished or resumable run; train it first"
         ) from None
@@ -276,7 +283,7 @@ def atomic_folder(
             temporary.mkdir(parents=True)
         try:
             yield temporary
-            for path in temporary.rglob("*"):
+            for path in walk_folder(temporary):
                 if path.is_file():
                     with path.open("rb+") as file:
                         os.fsync(file.fileno())
@@ -318,14 +325,6 @@ def _lock_folder(folder: Path) -> int | None:
     return handle
 
 
-def find_leftovers(path: Path) -> Iterator[Path]:
-    """Yield the temporary files that killed processes, or this one, left beside a path."""
-    for leftover in path.parent.glob(f".{path.name}.*"):
-        process_id = leftover.name.removeprefix(f".{path.name}.").removesuffix(".old")
-        if process_id.isdecimal() and (int(process_id) == os.getpid() or not _is_alive(int(process_id))):
-            yield leftover
-
-
 def write_atomic(path: Path, content: bytes) -> None:
     """Write the bytes `content` to a file atomically, safe for several processes at once.
 
@@ -349,17 +348,6 @@ def write_atomic(path: Path, content: bytes) -> None:
         reason = error.strerror or error
         remedy = "free some space" if error.errno in _FULL_DISK_ERRORS else "choose another file"
         raise RunError(f"{path}: cannot be written ({reason}); {remedy}") from None
-
-
-def _is_alive(process_id: int) -> bool:
-    """Return whether a process exists."""
-    try:
-        os.kill(process_id, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # a process of another user
-        return True
-    return True
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
@@ -471,18 +459,19 @@ def verify_file(folder: Path, name: str, *, manifest: RunManifest) -> None:
     if name not in manifest.files:
         raise RunError(f"{path}: is not part of this run's manifest; restore the folder from a copy or train again")
     try:
-        actual = compute_digest(resolve_inside(folder, name))
+        actual = compute_digest(resolve_inside(folder, name), max_bytes=get_memory_limit())  # nothing larger was saved
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror}); restore it from a copy or train again") from None
     if actual != manifest.files[name]:
         raise RunError(
-            f"{path}: is not the file that was saved (its sha256 differs); restore it from a copy or train again"
+            f"{path}: is not the file that was saved (its sha256 differs from that in {MANIFEST}); restore it from a "
+            "copy or train again"
         )
 
 
-def compute_digest(path: Path) -> str:
-    """Return the sha256 of a regular file."""
-    with open_regular(path) as file:
+def compute_digest(path: Path, *, max_bytes: int | None = None) -> str:
+    """Return the sha256 of a regular file; raises as `open_regular` does, before it reads a file of more bytes."""
+    with open_regular(path, max_bytes=max_bytes) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

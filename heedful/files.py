@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from io import BufferedReader
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final
@@ -93,6 +93,62 @@ def resolve_inside(folder: Path, name: str) -> Path:
     if not path.resolve().is_relative_to(folder.resolve()):
         raise UnsuitableFileError(errno.EINVAL, "a link leads out of the folder; put a copy in its place")
     return path
+
+
+def is_file(path: Path) -> bool:
+    """Return whether a path is that of a file. Unlike `Path.is_file`, it returns False for a name that no file can
+    have, as data may contain one.
+    """
+    return find_name_problem(path) is None and path.is_file()
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether a path is that of a folder; False for a name that none can have."""
+    return find_name_problem(path) is None and path.is_dir()
+
+
+def replace_durably(temporary: Path, path: Path) -> None:
+    """Flush a file that was written to disk and rename it to `path`, so that a power cut leaves the old or the new one.
+
+    Raises:
+        OSError: the disk is full, or writing is not allowed.
+    """
+    with temporary.open("rb+") as file:
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def walk_folder(folder: Path) -> Iterator[Path]:
+    """Yield all files and folders at any depth, in no order; links to folders are not followed.
+
+    Unlike `Path.glob` and `Path.rglob`, it leaves nothing out in silence.
+
+    Raises:
+        OSError: a folder cannot be listed.
+    """
+    for path in folder.iterdir():
+        yield path
+        if path.is_dir() and not path.is_symlink():
+            yield from walk_folder(path)
+
+
+def find_leftovers(path: Path) -> Iterator[Path]:
+    """Yield the temporary files that killed processes, or this one, left beside a path."""
+    for leftover in path.parent.glob(f".{path.name}.*"):
+        process_id = leftover.name.removeprefix(f".{path.name}.").removesuffix(".old")
+        if process_id.isdecimal() and (int(process_id) == os.getpid() or not _is_alive(int(process_id))):
+            yield leftover
+
+
+def _is_alive(process_id: int) -> bool:
+    """Return whether a process exists."""
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # a process of another user
+        return True
+    return True
 
 
 def open_regular(path: str | Path, *, max_bytes: int | None = None) -> BufferedReader:

@@ -22,6 +22,7 @@ from heedful.cli.arguments import (
 from heedful.cli.option_parser import OptionInfo
 from heedful.cli.output import log, require_named_files, require_unused_paths, wrap_write_errors
 from heedful.errors import RecipeError
+from heedful.files import replace_durably
 from heedful.memory_limits import count_cores
 
 if TYPE_CHECKING:
@@ -272,7 +273,7 @@ def _save_recipe(text: str, output: Path, folder: Path, written_paths: Sequence[
         return
     temporary_file = output.with_name(f".{output.name}.new")
     temporary_file.write_text(text, encoding="utf-8")
-    temporary_file.replace(output)
+    replace_durably(temporary_file, output)
 
 
 def _survey_auxiliary(

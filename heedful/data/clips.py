@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,7 @@ from jaxtyping import Int, Shaped, UInt8
 
 from heedful.data.pictures import MAX_PIXELS, Picture, SquareResize, list_picture_files, read_picture
 from heedful.errors import DataError, MissingExtraError
+from heedful.files import is_file, is_folder
 
 Frames: TypeAlias = UInt8[np.ndarray, "T size size 3"]
 
@@ -48,6 +50,7 @@ _DECODING_ERRORS: Final = (
     struct.error,
     zipfile.BadZipFile,
     zlib.error,
+    tokenize.TokenError,
     MemoryError,
 )
 
@@ -78,7 +81,7 @@ def read_clip(path: Path, *, resize: SquareResize, max_frames: int) -> Clip:
         DataError: the clip does not exist, is damaged, or has no frames.
         MissingExtraError: PyAV or Pillow is not installed.
     """
-    if path.is_dir():
+    if is_folder(path):
         files = sorted(list_picture_files(path), key=lambda file: (_parse_frame_number(file), file.name))
         indices = sample_frame_indices(range(len(files)), max_frames)
         return Clip(np.stack([resize(read_picture(files[index])) for index in indices]), indices)
@@ -100,7 +103,7 @@ def read_clip_features(path: Path, *, width: int, max_frames: int) -> Clip:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    if path.is_dir():
+    if is_folder(path):
         raise DataError(f"{path}: is a folder of pictures, but features are needed; give a safetensors file")
     _require_clip_file(path)
     try:
@@ -182,7 +185,7 @@ def estimate_clip_memory(path: Path) -> int:
 
 def _require_clip_file(path: Path) -> None:
     """Raise `DataError` if the file does not exist or is empty."""
-    if not path.is_file():
+    if not is_file(path):
         raise DataError(f"{path}: there is no such clip; check the path")
     if not path.stat().st_size:
         raise DataError(f"{path}: an empty file; fetch the clip again or remove it")
@@ -218,9 +221,11 @@ def _read_frame_array(path: Path) -> UInt8[np.ndarray, "T H W 3"]:
         raise DataError(f"{path}: more than {_MAX_ARRAY_BYTES:,} bytes of frames; cut the clip")
     try:
         with np.load(path, allow_pickle=False) as file:
-            frames: np.ndarray = file[_FRAMES_KEY]
+            frames: np.ndarray | bytes = file[_FRAMES_KEY]
     except _DECODING_ERRORS as error:
         raise _build_array_error(path, error) from None
+    if isinstance(frames, bytes):
+        raise DataError(f"{path}: its {_FRAMES_KEY} are no array; write them with np.savez")
     if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[3] != 3 or 0 in frames.shape:
         raise DataError(f"{path}: frames of {frames.dtype} and shape {frames.shape}; write uint8 [T, H, W, 3]")
     return frames

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from heedful.errors import DataError, MissingExtraError
+from heedful.files import is_file
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -89,7 +90,7 @@ def read_picture(path: Path) -> Picture:
         MissingExtraError: Pillow is not installed.
     """
     import_pillow()
-    if not path.is_file():
+    if not is_file(path):
         raise DataError(f"{path}: there is no such picture; check the path")
     return decode_picture(path, name=str(path))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, Generic, NamedTuple, TypeVar, final
 
 from heedful.errors import DataError, RecipeError
-from heedful.files import NestedTooDeeplyError, parse_data
+from heedful.files import NestedTooDeeplyError, parse_data, walk_folder
 
 MAX_LINE_BYTES = 64 * 2**20
 """Largest size of a line in bytes; a file with a longer line is not a text of sentences, and must not fill the
@@ -365,6 +365,20 @@ def read_blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
             lines = []
     if lines:
         yield line_number - len(lines) + 1, lines
+
+
+def list_folder_files(folder: Path, ending: str) -> list[Path]:
+    """Return the files with this ending at any depth of a folder, sorted.
+
+    Raises:
+        DataError: a folder in it cannot be listed.
+    """
+    try:
+        return sorted(path for path in walk_folder(folder) if path.name.endswith(ending))
+    except OSError as error:
+        raise DataError(
+            f"{error.filename or folder}: cannot be listed ({error.strerror or error}); check the permissions"
+        ) from None
 
 
 def read_lines(source: Path | BinaryIO) -> Iterator[str]:

@@ -23,7 +23,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from heedful.errors import DataError, MissingExtraError
-from heedful.files import open_regular
+from heedful.files import is_file, open_regular
 
 _ZERO_CROSSINGS: Final = 16
 """Number of zero crossings of the sinc on each side of a resampled point."""
@@ -59,7 +59,7 @@ def read_sound(path: Path) -> Sound:
         DataError: the file is missing, not a sound, empty, or holds values that are not finite.
         MissingExtraError: it is not a PCM WAV of integers, and soundfile is not installed.
     """
-    if not path.is_file():
+    if not is_file(path):
         raise DataError(f"{path}: there is no such file; check the path")
     return decode_sound(path, name=str(path))
 

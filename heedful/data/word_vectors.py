@@ -87,11 +87,10 @@ def _is_number(field: str) -> bool:
 
 def _parse_vector(fields: list[str], *, location: str) -> np.ndarray:
     """Parse the numbers of a vector; raise `DataError` at `location` if one is invalid or not finite."""
-    try:
-        with np.errstate(over="ignore"):  # which leaves an infinity for the check below
-            vector = np.array([float(field) for field in fields]).astype(np.float32)
-    except ValueError as error:
-        raise DataError(f"{location}: {error}; correct the line") from None
+    if (invalid := next((field for field in fields if not _is_number(field)), None)) is not None:
+        raise DataError(f"{location}: {invalid[:60]!r} is not a number; correct the line")
+    with np.errstate(over="ignore"):  # which leaves an infinity for the check below
+        vector = np.array([float(field) for field in fields]).astype(np.float32)
     if not np.isfinite(vector).all():
         raise DataError(f"{location}: a number that is not finite; correct the line")
     return vector

@@ -287,7 +287,7 @@ def _read_sentencepiece(folder: Path, settings: Mapping[str, Any], *, family: Mo
         expected = "vocab.txt" if family.has_word_pieces else "vocab.json with merges.txt"
         raise DataError(
             f"does not contain a vocabulary; it needs tokenizer.json, or {expected}, or one of "
-            f"{', '.join(SENTENCEPIECE_FILES)}"
+            f"{', '.join(SENTENCEPIECE_FILES)}; folders that heedful exported have {HEEDFUL_VOCABULARY}"
         )
     model, listed = read_bytes(path), folder / "vocab.json"
     numbering, last = family.piece_numbering, tuple[str, ...]()

@@ -137,7 +137,12 @@ class TextDocument(TranslatableDocument):
         the given order.
         """
         ordered = sorted(edits, key=lambda edit: (edit.start, edit.stop))
-        assert all(left.stop <= right.start for left, right in pairwise(ordered)), "edits overlap"
+        for left, right in pairwise(ordered):
+            if left.stop > right.start:
+                raise DataError(
+                    f"{self.format_location(right.start)}: a translation stands inside another one; "
+                    "export the file again"
+                )
         parts, position = [], 0
         for edit in ordered:
             parts += [self.content.text[position : edit.start], edit.text]

@@ -125,7 +125,7 @@ class SrtDocument(TextDocument):
             for previous, index in zip([-1, *times], times, strict=False)
         ]
         self._require_blank(lines[: starts[0] if starts else len(lines)])
-        for start, index, stop in zip(starts, times, [*starts[1:], len(lines)], strict=True):
+        for start, index, stop in zip(starts, times, [*starts[1:], len(lines)], strict=False):  # no start: one stop
             number = lines[start].number if start < index else None
             yield self._build_cue(lines[index + 1 : stop], lines[index], number or "")
 

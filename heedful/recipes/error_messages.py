@@ -122,7 +122,7 @@ def _describe_error(
         return path, f"is missing: {description}" if description else "is missing"
     if detail["type"] == "extra_forbidden":
         return (
-            path,
+            [key if len(key) <= _LONGEST_KEY else f"{key[:_LONGEST_KEY]}..." for key in path],
             f"{_format_value(value)}is not a known key; {_suggest_key(path, config_class, root, table_content)}",
         )
     if detail["type"] == "union_tag_not_found":
@@ -362,6 +362,8 @@ def _iter_all_keys(config_class: type[Config], prefix: str = "") -> Iterator[str
             yield from _iter_all_keys(nested_class, f"{prefix}{name}.{name_part}")
 
 
+_LONGEST_KEY: Final = 80
+"""Characters of an unknown key that an error shows."""
 _LINE_NUMBER: Final = re.compile(r"\(at line (\d+)")
 _BARE_VALUE: Final = re.compile(r"^\s*([\w.-]+)\s*=\s*([A-Za-z_./~][^\"'#\[\]{}]*?)\s*(#.*)?$")
 _BARE_WORD_HINTS: Final = dict.fromkeys(("true", "yes", "on"), "is written true")

@@ -15,6 +15,7 @@ from heedful.data.detect.file_names import DatasetPart
 from heedful.data.detect.format import DataFormat, DetectedDataset
 from heedful.data.detect.sniff import FileSniff, JsonObjectsShape
 from heedful.errors import DataError, RecipeError
+from heedful.files import find_leftovers
 from heedful.recipes import toml
 from heedful.recipes.load import load_recipe
 from heedful.recipes.recipe import Recipe, get_recipe_class
@@ -311,7 +312,9 @@ def check_recipe(text: str, folder: Path) -> Recipe:
         DataError: a file cannot be read to its end.
         AssertionError: the recipe does not load, which is a bug.
     """
-    temporary_file = folder / f".new-{os.getpid()}.toml"
+    temporary_file = folder / f".new.toml.{os.getpid()}"
+    for leftover in find_leftovers(folder / "new.toml"):  # of a process that was killed
+        leftover.unlink(missing_ok=True)
     try:
         temporary_file.write_text(text, encoding="utf-8")
         try:

@@ -35,7 +35,7 @@ from heedful.atomic_io import (
     write_json,
 )
 from heedful.errors import DataError, RunError, TrainingError
-from heedful.files import check_path_name, parse_json, read_json, read_text, resolve_inside
+from heedful.files import check_path_name, parse_json, read_json, read_text, resolve_inside, walk_folder
 from heedful.retrieval.bm25 import INDEX_FILES as WORDS_FILES
 from heedful.retrieval.bm25 import BM25Index, extract_terms, import_bm25s, map_array
 from heedful.retrieval.passages import SearchPassage
@@ -91,8 +91,13 @@ def read_index_manifest(folder: Path) -> IndexManifest:
         version = content["index"]
         if version == FORMAT:
             return _parse_manifest(content)
-    except (FileNotFoundError, KeyError):
+    except FileNotFoundError:
         raise RunError(f"{folder}: does not contain an index of passages; build it first with: heedful index") from None
+    except KeyError:
+        raise RunError(
+            f"{folder}: does not contain an index of passages, because its {MANIFEST} is of something else; build it "
+            "first with: heedful index"
+        ) from None
     except (OSError, ValueError, TypeError) as error:
         raise RunError(f"{path}: is damaged ({describe_error(error)}); build the index again with --rebuild") from None
     raise RunError(f"{path}: has format {version!r}, this version of heedful reads {FORMAT}; build the index again")
@@ -104,15 +109,17 @@ def verify_index(folder: Path, manifest: IndexManifest) -> None:
     Raises:
         RunError: a file is missing or was changed.
     """
+    disk_size = shutil.disk_usage(folder).total  # a file may have more bytes, all but a few of them holes
     for name, expected in manifest.files.items():
         path = folder / name
         try:
-            actual = compute_digest(resolve_inside(folder, name))
+            actual = compute_digest(resolve_inside(folder, name), max_bytes=disk_size)
         except OSError as error:
             raise RunError(f"{path}: cannot be read ({error.strerror}); build the index again with --rebuild") from None
         if actual != expected:
             raise RunError(
-                f"{path}: is not the file that was saved (its sha256 differs); build the index again with --rebuild"
+                f"{path}: is not the file that was saved (its sha256 differs from that in {MANIFEST}); build the index "
+                "again with --rebuild"
             )
 
 
@@ -165,7 +172,7 @@ def build_index(
             dimensions, num_truncated = 0, 0
             if encoder is not None:
                 dimensions, num_truncated = _write_vectors(build_folder, encoder, on_progress=on_progress)
-            paths = [path for path in sorted(build_folder.rglob("*")) if path.is_file()]
+            paths = [path for path in sorted(walk_folder(build_folder)) if path.is_file()]
             files = {path.relative_to(folder).as_posix(): _sync_and_digest(path) for path in paths}
             for entry in (build_folder / BM25_FOLDER, build_folder, folder):
                 sync_folder(entry)

@@ -88,20 +88,21 @@ class FolderCheckpointSaver(CheckpointSaver):
         manifest = manifest.without_files(MODEL_FILE, *superseded)
         sync_file(self.folder / METRICS_FILE)  # or the curve would end before the checkpoint
         write_manifest(self.folder, manifest)
-        self._remove_superseded(manifest)
+        _remove_superseded(self.folder, manifest)
 
-    def _remove_superseded(self, manifest: RunManifest) -> None:
-        """Remove files that the manifest no longer names or that a kill left behind; ignore files that cannot be
-        removed.
-        """
-        for pattern in ("step-*", ".step-*"):
-            for path in (self.folder / "checkpoints").glob(pattern):
-                if f"checkpoints/{path.name}" not in manifest.files:
-                    with contextlib.suppress(OSError):
-                        shutil.rmtree(path) if path.is_dir() else path.unlink()
-        if MODEL_FILE not in manifest.files:
-            with contextlib.suppress(OSError):
-                (self.folder / MODEL_FILE).unlink(missing_ok=True)
+
+def _remove_superseded(folder: Path, manifest: RunManifest) -> None:
+    """Remove files from a run folder that the manifest no longer names or that a kill left behind; ignore files that
+    cannot be removed.
+    """
+    for pattern in ("step-*", ".step-*"):
+        for path in (folder / "checkpoints").glob(pattern):
+            if f"checkpoints/{path.name}" not in manifest.files:
+                with contextlib.suppress(OSError):
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if MODEL_FILE not in manifest.files:
+        with contextlib.suppress(OSError):
+            (folder / MODEL_FILE).unlink(missing_ok=True)
 
 
 def write_final_model(folder: Path, *, average: int) -> tuple[int, ...]:
@@ -112,6 +113,7 @@ def write_final_model(folder: Path, *, average: int) -> tuple[int, ...]:
         The steps of the checkpoints that were used.
     """
     manifest = read_manifest(folder)
+    _remove_superseded(folder, manifest)  # a kill during the last save may have left files that no later save removes
     steps = manifest.checkpoints[-average:] if average > 1 else (get_best_step(folder, manifest),)
     models = [open_tensors(folder, _weights_name(step), manifest=manifest) for step in steps]
     for step, model in zip(steps, models, strict=True):

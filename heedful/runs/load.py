@@ -29,7 +29,7 @@ from heedful.atomic_io import (
 from heedful.engines.select_engine import get_default_engine, prepare_for_inference
 from heedful.english_words import add_article
 from heedful.errors import RecipeError, RunError
-from heedful.files import read_json
+from heedful.files import read_json, walk_folder
 from heedful.foreign.folders import is_hugging_face_folder
 from heedful.models.parameters import skip_initialization
 from heedful.recipes.load import build_stored_recipe, resume_recipe
@@ -52,7 +52,7 @@ from heedful.tasks.task import Run, get_task
 
 FORMAT: Final = 1
 CONFIG: Final = "config.json"
-_COPIED_FILES: Final = (METRICS_FILE, "*.json", "tasks/*/*.json")
+_COPIED_FILES: Final = re.compile(rf"{re.escape(METRICS_FILE)}|[^/]*\.json|tasks/[^/]*/[^/]*\.json")
 """Files besides weights that are copied: the learning curve and findings of the task about the final model."""
 
 PredictorT = TypeVar("PredictorT")
@@ -101,10 +101,11 @@ def save_inference_copy(
     with atomic_folder(folder, purpose=use) as partial:
         save_run(replace(run, folder=partial, recipe=recipe))
         saved = save_tensors(partial / MODEL_FILE, tensors)
-        for path in (entry for pattern in _COPIED_FILES for entry in run.folder.glob(pattern)):
-            if path.name not in (MANIFEST, CONFIG, ADAPTER_FILE):
-                (partial / path.relative_to(run.folder)).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, partial / path.relative_to(run.folder))
+        for path in walk_folder(run.folder):
+            name = path.relative_to(run.folder).as_posix()
+            if _COPIED_FILES.fullmatch(name) and path.name not in (MANIFEST, CONFIG, ADAPTER_FILE):
+                (partial / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, partial / name)
         copied_digests = {name: entry for name, entry in old_manifest.files.items() if (partial / name).is_file()}
         final_step = get_best_step(run.folder, old_manifest) if step is None else step
         manifest = read_manifest(partial).with_file(MODEL_FILE, saved)

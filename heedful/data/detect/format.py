@@ -17,6 +17,7 @@ from heedful.data.detect.file_names import PARTS, DatasetPart
 from heedful.data.detect.languages import LanguageInfo
 from heedful.data.detect.sniff import FileSniff
 from heedful.errors import RecipeError
+from heedful.files import replace_durably
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +307,7 @@ class PartWriter(ABC):
                 raw_file.close()
         for path, temporary in zip(self.paths, self._temporary_paths, strict=True):
             if kind is None:
-                temporary.replace(path)
+                replace_durably(temporary, path)
             else:
                 temporary.unlink(missing_ok=True)
 

@@ -383,10 +383,9 @@ def _detect_json(path: Path, lines: Sequence[str], *, must_be_json: bool) -> Fil
     except ValueError as error:
         if not must_be_json:
             return None
-        if objects and len(objects) > 0.5 * len(filled):
-            number, line = next(
-                (n, line) for n, line in enumerate(lines, 1) if line.strip() and _parse_or_none(line) is None
-            )
+        others = [(n, line) for n, line in enumerate(lines, 1) if line.strip() and not _is_json_object(line)]
+        if others and len(objects) > len(others):
+            number, line = others[0]
             raise DataError(
                 f"{path}:{number}: not a JSON object like the other lines: {line[:60]!r}; correct it"
             ) from None
@@ -421,6 +420,11 @@ def read_json_objects(path: Path) -> Iterator[tuple[int, JsonRecord]]:
             ) from None
         yield line_number, JsonRecord(value, location=f"{path}:{line_number}")
         match = _OBJECT_START.search(text, end)
+
+
+def _is_json_object(line: str) -> bool:
+    """Return whether a line is a JSON object, or a comment."""
+    return line.startswith("#") or isinstance(_parse_or_none(line), dict)
 
 
 def _parse_or_none(line: str) -> object:

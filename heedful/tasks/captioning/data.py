@@ -35,6 +35,7 @@ from heedful.data.readers import (
 )
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RunError
+from heedful.files import is_file, is_folder
 from heedful.models.placeholders import loads_placeholders, replace_weights
 from heedful.models.vision import ClipBatch, VisionBackbone
 from heedful.tasks.batch_executor import run_call
@@ -409,9 +410,9 @@ class ClipRecords(CaptionReader[ClipEvent]):
 
 def _list_files(path: Path) -> list[Path]:
     """Return the files of an input: itself, or the pictures of a clip's folder; empty if it is missing."""
-    if path.is_dir():
+    if is_folder(path):
         return sorted(file for file in path.iterdir() if file.is_file())
-    return [path] if path.is_file() else []
+    return [path] if is_file(path) else []
 
 
 def build_caption_encoding(

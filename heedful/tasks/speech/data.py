@@ -12,10 +12,18 @@ from jaxtyping import Integer
 
 from heedful.data.batches import PairBatch, build_pair_batch
 from heedful.data.corpus import ArraySpec, Corpus, ExampleEncoder
-from heedful.data.readers import ExampleReader, SentencePair, read_numbered_lines, read_records, split_columns
+from heedful.data.readers import (
+    ExampleReader,
+    SentencePair,
+    list_folder_files,
+    read_numbered_lines,
+    read_records,
+    split_columns,
+)
 from heedful.data.sound import Frontend, PaddedLogMel
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
+from heedful.files import is_file
 from heedful.generation.ctc import count_needed_frames
 from heedful.tensors import FeatureBatch
 
@@ -42,7 +50,7 @@ class UtteranceReader(ExampleReader[Utterance]):
         super().__init__(*transcripts)
         self._utterances = list(utterances)
         for utterance in self._utterances:
-            if not utterance.sound.is_file():
+            if not is_file(utterance.sound):
                 raise DataError(
                     f"{utterance.location}: {utterance.sound}: there is no such file; correct the line or add the file"
                 )
@@ -90,7 +98,7 @@ def read_librispeech(path: Path) -> UtteranceReader:
     """Read LibriSpeech folders: files `*.trans.txt` of lines with a name and a text, beside NAME.flac or NAME.wav."""
     if not path.is_dir():
         raise DataError(f"{path}: there is no such folder; check the path")
-    transcripts = sorted(path.rglob("*.trans.txt"))
+    transcripts = list_folder_files(path, ".trans.txt")
     if not transcripts:
         raise DataError(
             f"{path}: has no file *.trans.txt, here or in its subfolders; name a folder in LibriSpeech's format"
@@ -104,7 +112,7 @@ def _iter_transcript(table: Path) -> Iterator[Utterance]:
     for _, location, line in read_numbered_lines(table):
         name, _, text = line.strip().partition(" ")
         sounds = [_make_utterance(table, name + suffix, text, location) for suffix in _SOUND_SUFFIXES]
-        yield next((utterance for utterance in sounds if utterance.sound.is_file()), sounds[0])
+        yield next((utterance for utterance in sounds if is_file(utterance.sound)), sounds[0])
 
 
 def _make_utterance(table: Path, sound: str, text: str, location: str) -> Utterance:

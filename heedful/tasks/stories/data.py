@@ -18,7 +18,7 @@ from torch import Tensor
 
 from heedful.data.corpus import Corpus, ExampleEncoder
 from heedful.data.labels import LabelVocabulary
-from heedful.data.readers import ExampleReader, JsonRecord, JsonRecordReader, read_lines
+from heedful.data.readers import ExampleReader, JsonRecord, JsonRecordReader, list_folder_files, read_lines
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.models.memory_network import StoryInputs
@@ -65,7 +65,7 @@ class BabiReader(ExampleReader[StoryQuestion]):
     def __init__(self, path: Path, *, part: str, tasks: Sequence[int] = (), folder: str | None = None) -> None:
         self._path = path
         if path.is_dir():
-            files = {file.relative_to(path).as_posix(): file for file in sorted(path.rglob("*.txt"))}
+            files = {file.relative_to(path).as_posix(): file for file in list_folder_files(path, ".txt")}
             self._task_files = _select_task_files(files, path, part, tasks, folder)
             super().__init__(*(files[name] for name in self._task_files.values()))
         else:

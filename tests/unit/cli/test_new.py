@@ -8,8 +8,11 @@ import csv
 import gzip
 import io
 import json
+import os
 import random
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -841,6 +844,15 @@ def test_what_is_read_is_never_written_over(say: Say, here: Path) -> None:
         say("new", "recipe-data/train.tsv", "--overwrite").complaint
         == "recipe-data/train.tsv: would be overwritten while it is read; choose another place with --data-folder"
     )
+
+
+def test_what_a_killed_process_left_beside_the_recipe_is_removed(say: Say, here: Path) -> None:
+    put({"t.en": text(ENGLISH), "t.de": text(GERMAN)})
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    (here / f".new.toml.{int(ended.stdout)}").write_text("left")
+    (here / f".new.toml.{os.getppid()}").write_text("of a process that runs")
+    say("new", "t.en", "t.de")
+    assert [path.name for path in here.iterdir() if path.name.startswith(".")] == [f".new.toml.{os.getppid()}"]
 
 
 def test_a_recipe_that_does_not_load_leaves_nothing(say: Say, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

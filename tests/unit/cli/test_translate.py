@@ -381,7 +381,10 @@ def test_runs_that_cannot_be_used(say: Say, trained: Path, tmp_path: Path) -> No
     copy = tmp_path / "copy"
     shutil.copytree(trained, copy)
     (copy / "model.safetensors").write_bytes((trained / "model.safetensors").read_bytes()[:-1])
-    assert "(its sha256 differs); restore it from a copy" in say("translate", copy, "--text", "1").complaint
+    assert (
+        "(its sha256 differs from that in manifest.json); restore it from a copy"
+        in say("translate", copy, "--text", "1").complaint
+    )
 
 
 def test_models_of_different_vocabularies_are_no_ensemble(say: Say, trained: Path, small: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import zipfile
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -279,3 +280,19 @@ def test_pictures_that_nothing_decodes_are_named(tmp_path: Path) -> None:
     for read in (count_frame_bytes, lambda path: read_clip(path, resize=FRAMING, max_frames=2)):
         with pytest.raises(DataError, match=r"a\.avi: is damaged, or not a video that can be decoded here"):
             read(path)
+
+
+@pytest.mark.parametrize(
+    ("member", "said"),
+    [
+        (b"no array at all", "are no array"),
+        (b"\x93NUMPY\x01\x00" + (200).to_bytes(2, "little") + b"[" * 199 + b"\n", "a.npz"),
+        (b"\x93NUMPY\x01\x00" + (20).to_bytes(2, "little") + b"{'descr': (((((((\n ", "a.npz"),
+    ],
+    ids=["bytes", "brackets", "unclosed"],
+)
+def test_archives_whose_member_is_no_array_are_named(tmp_path: Path, member: bytes, said: str) -> None:
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as file:
+        file.writestr("frames.npy", member)
+    with pytest.raises(DataError, match=said):
+        read_clip(tmp_path / "a.npz", resize=SquareResize(8), max_frames=4)

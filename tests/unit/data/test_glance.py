@@ -120,6 +120,11 @@ def test_a_broken_line_among_json_is_told(write: Write) -> None:
         sniff_file(write("a.jsonl", '{"a": 1}\n{broken\n{"a": 2}\n{"a": 3}\n'))
 
 
+def test_a_line_of_another_json_value_is_told(write: Write) -> None:
+    with pytest.raises(DataError, match=r"a\.jsonl:2: not a JSON object like the other lines: '17'; correct it"):
+        sniff_file(write("a.jsonl", '# a comment\n17\n{"a": 2}\n{"a": 3}\n'))
+
+
 @pytest.mark.parametrize("space", ["\t", " "])
 def test_words_in_columns(write: Write, space: str) -> None:
     found = sniff_file(write("a.txt", f"The{space}DET\ndog{space}NOUN\nruns{space}VERB\n.{space}PUNCT\n\n" * 5)).shape

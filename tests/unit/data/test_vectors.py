@@ -52,7 +52,7 @@ def test_no_word_in_common_gives_no_vectors(tmp_path: Path) -> None:
         ("a 1 2\n\n", ":2: vectors of 0 numbers"),
         ("1 3\na 1 2 3\n", ":1: vectors of 3 numbers where d_model is 2"),
         ("9" * 5000 + " " + "9" * 5000 + "\n", ":1: vectors of 1 numbers"),
-        ("a 1 2\nb 1 x\n", ":2: could not convert string to float: 'x'"),
+        ("a 1 2\nb 1 x\n", ":2: 'x' is not a number"),
         ("a 1 2\nb 1 nan\n", ":2: a number that is not finite"),
         ("a 1 2\nb 1 1e39\n", ":2: a number that is not finite"),
         ("3 2\na 1 2\nb 1 2\n", ": its header promises 3 words, but there are 2"),
@@ -69,3 +69,10 @@ def test_broken_files_are_named_with_their_line(tmp_path: Path, text: str, words
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="glove: there is no such file"):
         read_word_vectors(tmp_path / "glove", vocabulary={}, d_model=2)
+
+
+def test_a_long_field_that_is_no_number_is_told_in_a_short_sentence(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("the 0.1 0.2\ncat 1 " + "x" * 50_000 + "\n")
+    with pytest.raises(DataError, match=r"v\.txt:2: 'xxx") as caught:
+        read_word_vectors(tmp_path / "v.txt", vocabulary={"the": 0, "cat": 1}, d_model=2)
+    assert len(str(caught.value)) < 300

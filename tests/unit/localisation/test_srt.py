@@ -91,3 +91,10 @@ def test_random_files_keep_their_times_or_are_refused(write) -> None:
         assert re.findall(r".*\d -->.*", found) == re.findall(r".*\d -->.*", text)
         assert found.count("Z") == sum(bool(unit.source) for unit in document.units)
     assert read > 20
+
+
+@pytest.mark.parametrize("text", ["\x1e", "\u2003\n", "\x1c\n\n"])
+def test_a_file_without_subtitles_has_no_units(write, text: str) -> None:
+    document = SrtDocument.from_file(write("a.srt", text))
+    assert document.units == []
+    assert document.fill_targets({}) == text.encode()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import weakref
 from pathlib import Path
 
+import pytest
 from localisation_documents import HTML, PO, SRT, TMX, XLIFF, XLIFF_2
 
+from heedful.errors import DataError
 from heedful.localisation.documents import TranslatableDocument
 from heedful.localisation.files import read_document
 
@@ -99,3 +101,12 @@ def test_what_is_fuzzy_says_so_once(write) -> None:
     found = document.fill_targets({2: ("neu",), 3: ("1",), 4: ("2",), 5: ("3",)}).decode()
     assert found.count("#, fuzzy\n") == PO.count("#, fuzzy\n") + 1
     assert "fuzzy, fuzzy" not in found
+
+
+def test_a_unit_inside_of_the_target_of_another_is_told(write) -> None:
+    text = XLIFF.replace(
+        "<note>Be brief.</note>", '<target>x<trans-unit id="8"><source>In</source></trans-unit></target>'
+    )
+    document = read_document(write("a.xlf", text))
+    with pytest.raises(DataError, match=r"a\.xlf:\d+: a translation stands inside another one; export the file again"):
+        document.fill_targets(dict.fromkeys(range(len(document.units)), ("y",)))

@@ -559,3 +559,10 @@ def test_a_mistyped_kind_does_not_speak_for_another_task() -> None:
         'r.toml: model.kind = "cosin" must be one of "transformer", "recurrent", "convolutional"; did you mean '
         'training.schedule.kind = "cosine"?'
     )
+
+
+def test_a_long_unknown_key_is_told_in_a_short_sentence(tmp_path: Path) -> None:
+    (tmp_path / "r.toml").write_text(f"[training]\n{'optimizer' * 2000} = 1\n")
+    with pytest.raises(RecipeError, match=r"training\.optimizeropti.*\.\.\. = 1 is not a known key") as caught:
+        load_recipe(tmp_path / "r.toml")
+    assert len(str(caught.value)) < 2000

@@ -356,3 +356,14 @@ def test_any_history_can_be_resumed(folder: Path) -> None:
         linear = model()
         load_weights(folder, linear)
         assert torch.equal(linear.weight, weights(best_or_last)["weight"])
+
+
+def test_what_a_kill_leaves_after_the_last_save_is_removed_with_the_final_model(folder: Path) -> None:
+    """No later save removes it."""
+    save(folder, (10, True), (20, False))
+    for name in ("step-00000005.safetensors", "step-00000005.training.safetensors"):
+        (folder / "checkpoints" / name).write_bytes(b"superseded")
+    (folder / "checkpoints" / ".step-00000030.json.writing").mkdir()
+    write_final_model(folder, average=2)
+    assert stored(folder) == set(read_manifest(folder).files)
+    assert not (folder / "checkpoints" / ".step-00000030.json.writing").exists()

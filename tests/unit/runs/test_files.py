@@ -27,7 +27,9 @@ from heedful.atomic_io import (
     write_json,
     write_manifest,
 )
-from heedful.errors import RunError, TrainingError
+from heedful.data.readers import list_folder_files
+from heedful.errors import DataError, RunError, TrainingError
+from heedful.files import is_file, is_folder, replace_durably, walk_folder
 
 
 def full(*_: Any, **__: Any) -> None:
@@ -265,3 +267,54 @@ def test_manifests_of_other_versions(tmp_path: Path, version: object) -> None:
     (tmp_path / MANIFEST).write_text(json.dumps(content))
     with pytest.raises(RunError, match="this version of heedful reads 1; install the version that wrote it"):
         read_manifest(tmp_path)
+
+
+def test_a_file_of_holes_is_refused_before_all_of_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "get_memory_limit", lambda: 1000)
+    with (tmp_path / "x").open("wb") as file:
+        file.truncate(1001)
+    with pytest.raises(RunError, match=r"x: cannot be read .it has 1,001 bytes; the maximum is 1,000"):
+        verify_file(tmp_path, "x", manifest=RunManifest(files={"x": "0" * 64}))
+
+
+def test_weights_without_what_belongs_to_them_say_what_is_missing(tmp_path: Path) -> None:
+    save_tensors(tmp_path / "model.safetensors", {"a": torch.ones(3)})
+    with pytest.raises(RunError, match=r"neither manifest\.json, as a run does, nor a valid config\.json"):
+        read_manifest(tmp_path)
+
+
+def test_a_folder_that_cannot_be_listed_leaves_nothing_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As glob does."""
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "c.txt").touch()
+    assert {path.name for path in walk_folder(tmp_path)} == {"a", "b", "c.txt"}
+    iterdir = Path.iterdir
+
+    def refuse(self: Path) -> Any:
+        if self.name == "b":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self))
+        return iterdir(self)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(PermissionError):
+        list(walk_folder(tmp_path))
+    with pytest.raises(DataError, match=r"a/b: cannot be listed \(Permission denied\)"):
+        list_folder_files(tmp_path, ".txt")
+
+
+def test_names_that_no_file_can_have_are_those_of_none(tmp_path: Path) -> None:
+    for name in ("a" * 300, "b\0c", "d/" * 3000):
+        assert not is_file(tmp_path / name)
+        assert not is_folder(tmp_path / name)
+    (tmp_path / "e").touch()
+    assert is_file(tmp_path / "e") and not is_folder(tmp_path / "e")
+    assert is_folder(tmp_path)
+
+
+def test_a_file_is_flushed_before_it_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "new").write_text("new")
+    flushed: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda _: flushed.append((tmp_path / "new").read_text()))
+    replace_durably(tmp_path / "new", tmp_path / "x")
+    assert flushed == ["new"]
+    assert names(tmp_path) == ["x"]

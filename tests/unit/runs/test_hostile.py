@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import fuzz_inputs
 import numpy as np
 import pytest
+from campaigns import hostile, mutations, stored_folders
 from random_records import build_random_record
 from safetensors.numpy import save_file
 
@@ -22,43 +20,11 @@ from heedful.errors import DataError, RunError
 from heedful.inspection.record_files import load_record, save_record
 from heedful.retrieval.index import load_index
 
-SCRIPT = Path(fuzz_inputs.__file__)
-
 
 @pytest.mark.parametrize("kind", ["index", "vocabulary"])
 def test_changed_files_load_or_are_refused(tmp_path: Path, kind: str) -> None:
     pytest.importorskip("bm25s" if kind == "index" else "tokenizers", reason="an extra is not installed")
-    assert list(fuzz_inputs.find_faults(kind, tmp_path / kind, seed=1, count=4)) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", sorted(fuzz_inputs.KINDS))
-def test_many_changed_files_load_or_are_refused(tmp_path: Path, kind: str) -> None:
-    pytest.importorskip("bm25s", reason="the extra [search] is not installed")
-    pytest.importorskip("tokenizers", reason="the extra [hf] is not installed")
-    words = [sys.executable, str(SCRIPT), kind, "--seed", "2", "--count", "120", "--folder", str(tmp_path)]
-    found = subprocess.run(words, capture_output=True, text=True, timeout=1800, check=False)
-    faults = [line for line in found.stdout.splitlines() if line.startswith('{"number"')]
-    assert (found.returncode, faults) == (0, []), found.stderr[-2000:]
-
-
-def test_the_harness_sees_what_goes_wrong() -> None:
-    """A crash, a hang, too much memory, another error."""
-    assert fuzz_inputs.run_isolated(lambda: None) == "ok"
-    assert fuzz_inputs.run_isolated(lambda: refuse("no")) == "refused"
-    assert "ZeroDivisionError" in fuzz_inputs.run_isolated(lambda: 1 / 0)
-    assert "MemoryError" in fuzz_inputs.run_isolated(lambda: bytearray(2**31), memory=2**28)
-    assert fuzz_inputs.run_isolated(lambda: __import__("os").abort()) == "killed by SIGABRT"
-    assert fuzz_inputs.run_isolated(spin, seconds=1) in ("killed by SIGXCPU", "killed by SIGKILL", "killed by SIGALRM")
-
-
-def refuse(words: str) -> None:
-    raise RunError(words)
-
-
-def spin() -> None:
-    while True:
-        pass
+    assert list(hostile.find_faults(kind, tmp_path / kind, seed=1, count=4)) == []
 
 
 # --- vocabularies of others --------------------------------------------------------------------------------------
@@ -183,12 +149,12 @@ def test_records_whose_parts_do_not_fit(tmp_path: Path, place: str, value: Any) 
 )
 def test_indices_whose_arrays_do_not_fit(tmp_path: Path, name: str, content: np.ndarray) -> None:
     pytest.importorskip("bm25s", reason="the extra [search] is not installed")
-    folder, use = fuzz_inputs.KINDS["index"](tmp_path)
+    folder, use = stored_folders.KINDS["index"](tmp_path)
     use()
     if name.startswith("bm25"):
         content = content[: len(np.load(folder / "1" / name))]
     np.save(folder / "1" / name, content)
-    fuzz_inputs.update_digests(folder)
+    mutations.update_digests(folder)
     with pytest.raises(RunError, match="build the index again"):
         use()
 
@@ -209,10 +175,10 @@ def test_an_index_may_have_been_killed_while_its_manifest_was_written(
         patch.setattr("heedful.atomic_io.shutil.rmtree", lambda *_, **__: None)
         patch.setattr(Path, "write_text", die)
         with pytest.raises(Killed):
-            fuzz_inputs.KINDS["index"](tmp_path)
+            stored_folders.KINDS["index"](tmp_path)
     left = sorted(path.name for path in (tmp_path / "index").iterdir())
     assert left == [".lock", ".manifest.json.writing", "1"]
-    folder, use = fuzz_inputs.KINDS["index"](tmp_path)
+    folder, use = stored_folders.KINDS["index"](tmp_path)
     use()
     assert sorted(path.name for path in folder.iterdir()) == [".lock", "2", "manifest.json"]
     assert len(load_index(folder)) == 3

@@ -135,6 +135,11 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
         CaptionColumns(tmp_path / "c.tsv", only=tmp_path / "none")
 
 
+def test_a_name_that_no_file_can_have_is_that_of_a_missing_picture(tmp_path: Path) -> None:
+    (tmp_path / "c.tsv").write_text(f"{'a' * 300}.png\ta cat\n")
+    assert CaptionColumns(tmp_path / "c.tsv").paths == (tmp_path / "c.tsv",)
+
+
 # --- corpora ----------------------------------------------------------------------------------------------
 
 
