@@ -271,8 +271,11 @@ class SpeechRecipe(MemoryRecipe, FineTunableRecipe):
         cls, tokenizer: TranscriptTokenizerConfig | GivenTokenizerConfig, info: ValidationInfo
     ) -> TranscriptTokenizerConfig | GivenTokenizerConfig:
         """Reject a language, or translations, without a model that knows several languages."""
-        data, has_model = info.data.get("data"), info.data.get("init") is not None
-        if data is None or has_model or isinstance(tokenizer, GivenTokenizerConfig):
+        data, init = (
+            info.data.get("data"),
+            info.data.get("init", ...),
+        )  # which is missing if it has a problem of its own
+        if data is None or init is not None or isinstance(tokenizer, GivenTokenizerConfig):
             return tokenizer
         if data.language is not None or data.to_english:
             key = "data.to_english" if data.language is None else "data.language"

@@ -453,7 +453,7 @@ class TranslationRecipe(FineTunableRecipe):
             raise config_error(
                 "training.guided", "does not support attention that is sampled: leave training.guided out"
             )
-        if info.data.get("init") is not None:  # which may have another model
+        if info.data.get("init", ...) is not None:  # which may have another model
             return training.fit_to_attention(
                 is_sampled=model.samples_attention or training.reinforce is not None, key="model.reading.weights"
             )
@@ -472,7 +472,7 @@ class TranslationRecipe(FineTunableRecipe):
         model's own; a model that is given by `init` is not checked.
         """
         tokenizer, data = info.data.get("tokenizer"), info.data.get("data")
-        if info.data.get("init") is not None:  # which may have another one
+        if info.data.get("init", ...) is not None:  # which may have another one
             return model
         is_separate = isinstance(tokenizer, PairTokenizerConfig) and not tokenizer.joint
         if is_separate and isinstance(model, TiedArchitecture) and model.shares_embeddings:

@@ -541,7 +541,7 @@ def test_nothing_but_a_sentence_comes_of_garbage(draw: Callable[[int], Recipe], 
         named = {line.removeprefix("here: ").split(" ")[0] for line in lines}
         # A problem is told at the place, at the table around it, or at a key that no longer agrees with it.
         roots = {place[0] for place in places} | {"model", "training"}
-        assert {name.split(".")[0] for name in named} <= roots, (places, lines)
+        assert {name.split(".")[0] for name in named} <= roots, ascii((places, lines))
     else:
         assert recipe == build_recipe(recipe.model_dump(), source="there")
 
