@@ -2238,8 +2238,8 @@ TRAINING = (
     Mutant(
         "split parameters: scalars count in each process",
         "training/sharding.py",
-        "if name in self._whole or distributed.is_leader:",
-        "if name in self._whole:",
+        "if name in self._split_parameters or distributed.is_leader:",
+        "if name in self._split_parameters:",
         (f"{SHARDING}::test_the_norm_counts_everything_once",),
     ),
     Mutant(

@@ -35,7 +35,7 @@ class AnswerFile:
         path: name of the complete file; one that ends with .gz is compressed.
         fingerprint: text that differs if other answers are expected, because the input, the model or the options are
             not the same; progress with another fingerprint is not used.
-        job: name of the command's call, to count how often its processes end at the same place.
+        job: id of this run of the command, to count how often its processes end at the same place.
 
     Attributes:
         num_answered: number of inputs whose answers are stored.
@@ -56,7 +56,7 @@ class AnswerFile:
 
     @contextmanager
     def open(self) -> Iterator[bool]:
-        """Open the file behind the last stored answer, lock it, and give it its name if the block succeeds; yield
+        """Lock the file, open it after the last stored answer, and give it its name if the block succeeds; yield
         whether there is something to do, which is False if another process has completed it.
 
         Raises:
@@ -200,6 +200,6 @@ def use_answer_file(file: AnswerFile) -> Iterator[None]:
         _CURRENT_FILE.reset(token)
 
 
-def current_answer_file() -> AnswerFile | None:
+def get_current_answer_file() -> AnswerFile | None:
     """Return the file of the surrounding `use_answer_file`, if there is one."""
     return _CURRENT_FILE.get()

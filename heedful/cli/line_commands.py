@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
 
-from heedful.cli.answer_file import current_answer_file
+from heedful.cli.answer_file import get_current_answer_file
 from heedful.cli.arguments import (
     DeviceOptions,
     OptionalOutput,
@@ -283,7 +283,7 @@ def write_answers(
     """
     from heedful.tasks.predictor import UnreadableInput, iter_chunks
 
-    file = current_answer_file()
+    file = get_current_answer_file()
     num_answered, num_unread = (0, 0) if file is None else (file.num_answered, file.num_unread)
     first, notes = num_answered, Counter[str]()
     with open_output(output) if file is None else nullcontext(file) as out:

@@ -1,4 +1,4 @@
-"""Many files that processes of a Ray cluster answer, each as the same command does alone; `--ray` of commands."""
+"""The option `--ray`: processes of a Ray cluster answer many files, with the results of the command without it."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ def _answer_on_cluster(args: FileSetOptions, files: Sequence[Path]) -> Iterator[
 
 
 def _count_fitting_workers(threads: int, gpus: int) -> int:
-    """Return how many processes with so many threads and GPUs fit on the nodes of the cluster; raise `RecipeError` if
-    none does, since Ray would wait for a larger node.
+    """Return how many processes with this number of threads and GPUs fit on the nodes of the cluster; raise
+    `RecipeError` if none does, since Ray would wait for a larger node.
     """
     import ray
 
@@ -145,8 +145,8 @@ def _map_paths(value: Any, change: Any) -> Any:
     return value
 
 
-def describe_work(args: FileSetOptions, path: Path) -> str:
-    """Return a text that differs if a file, the model or an option that changes the answers differs."""
+def compute_work_fingerprint(args: FileSetOptions, path: Path) -> str:
+    """Return a sha256 that differs if a file, the model or an option that changes the answers differs."""
     from heedful.atomic_io import MANIFEST
     from heedful.version import __version__
 
@@ -206,7 +206,9 @@ class _FileWorker:
 
         assert self._args.output is not None
         self._num_unread = 0
-        file = AnswerFile(self._args.output / path.name, fingerprint=describe_work(self._args, path), job=self._job)
+        file = AnswerFile(
+            self._args.output / path.name, fingerprint=compute_work_fingerprint(self._args, path), job=self._job
+        )
         with file.open() as has_work:
             if not has_work:
                 return f"{file.path}: exists already"

@@ -48,7 +48,7 @@ class JsonLog:
         timestamp = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         run = {} if self.run_id is None else {"run_id": self.run_id}
         record = {"time": timestamp, "level": level, **run, "message": message, **(fields or {})}
-        log(json.dumps(_replace_infinite(record), ensure_ascii=False, allow_nan=False))
+        log(json.dumps(_replace_nonfinite(record), ensure_ascii=False, allow_nan=False))
 
     @contextmanager
     def report_problems(self) -> Iterator[None]:
@@ -80,10 +80,10 @@ class JsonLog:
         self.write(str(message), level="warning", fields={"category": category.__name__})
 
 
-def _replace_infinite(value: Any) -> Any:
-    """Return a JSON value with null for each number in it that is not finite."""
+def _replace_nonfinite(value: Any) -> Any:
+    """Return a number or a nested mapping with None for each number that is not finite."""
     if isinstance(value, Mapping):
-        return {name: _replace_infinite(item) for name, item in value.items()}
+        return {name: _replace_nonfinite(item) for name, item in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -136,7 +136,9 @@ _functions_of_process: Final[list[Callable[[Sequence[Any]], Any]]] = []
 
 
 def _prepare_process(function: Callable[[Sequence[Any]], Any], parent: int) -> None:
-    """Prepare a forked process: remember its function, leave the ending to the parent, and end when the parent has."""
+    """Prepare a forked process: store its function, ignore SIGINT, let SIGTERM end it, and end it when its parent has
+    ended.
+    """
     _functions_of_process[:] = [function]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -153,7 +155,7 @@ def _end_with_parent(parent: int) -> None:
 def _submit(executor: ProcessPoolExecutor, chunk: Sequence[Any]) -> Future[Any]:
     """Give a chunk to the processes, which are started with the first one."""
     with warnings.catch_warnings():
-        # Python 3.12 warns of every fork beside threads; these processes use nothing that threads of ours may lock.
+        # Python 3.12 warns of every fork beside threads; these processes use nothing that heedful's threads may lock.
         warnings.simplefilter("ignore", DeprecationWarning)
         return executor.submit(_compute, chunk)
 

@@ -225,7 +225,7 @@ def _read_frame_array(path: Path) -> UInt8[np.ndarray, "T H W 3"]:
     except _DECODING_ERRORS as error:
         raise _build_array_error(path, error) from None
     if isinstance(frames, bytes):
-        raise DataError(f"{path}: its {_FRAMES_KEY} are no array; write them with np.savez")
+        raise DataError(f"{path}: its {_FRAMES_KEY} are not an array; write them with np.savez")
     if frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[3] != 3 or 0 in frames.shape:
         raise DataError(f"{path}: frames of {frames.dtype} and shape {frames.shape}; write uint8 [T, H, W, 3]")
     return frames

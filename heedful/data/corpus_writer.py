@@ -109,8 +109,8 @@ def _compute_digest(key: object) -> bytes:
 class GrowingFiles:
     """Files of one folder to which bytes are appended, with their checksums.
 
-    What was saved with a state is there again when the files are opened with the same key after a kill. Anything else
-    in the folder is removed.
+    What was saved with a state is there again when the files are opened with the same key after a kill. If nothing is
+    continued, everything in the folder is removed.
 
     Args:
         stack: closes the files.
@@ -124,7 +124,7 @@ class GrowingFiles:
         self.names = tuple(names)
         self.state: Mapping[str, Any] | None = None
         """the state that was saved; None if the files are new"""
-        saved = _read_saved(folder, names, key=key) if key else None
+        saved = _restore_saved_files(folder, names, key=key) if key else None
         if saved is None:
             _clear_folder(folder)
             self._checksums = {name: hashlib.sha256() for name in names}
@@ -154,7 +154,7 @@ class GrowingFiles:
         write_atomic(self._folder / UNFINISHED_FILE, json.dumps(record).encode())
 
     def finish(self) -> None:
-        """Forget what was saved, since everything has been written."""
+        """Remove the saved state, because all files are complete."""
         (self._folder / UNFINISHED_FILE).unlink(missing_ok=True)
 
 
@@ -167,7 +167,9 @@ def _clear_folder(folder: Path) -> None:
             path.unlink()
 
 
-def _read_saved(folder: Path, names: Sequence[str], *, key: str) -> tuple[Mapping[str, Any], dict[str, Any]] | None:
+def _restore_saved_files(
+    folder: Path, names: Sequence[str], *, key: str
+) -> tuple[Mapping[str, Any], dict[str, Any]] | None:
     """Return the state that was saved in a folder with a key, and the checksums of its files so far, after their later
     bytes are cut off; None if there is no such state, or a file differs from what was saved.
     """

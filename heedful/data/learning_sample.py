@@ -71,7 +71,7 @@ class LearningSample:
         self.size = SampleSize(len(self._texts), total)
 
     def release_texts(self) -> Iterator[str]:
-        """Yield the texts, and forget each, so that memory is free for whoever takes them."""
+        """Yield the texts, and free the memory of each; call it once."""
         for index, content in enumerate(self._texts):
             self._texts[index] = b""
             yield content.decode()
@@ -87,8 +87,8 @@ def _iter_random_numbers() -> Iterator[float]:
 def split_long_texts(
     texts: Iterable[str], errors: list[BaseException], *, prepare: Callable[[str], str]
 ) -> Iterator[str]:
-    """Yield the texts, changed by `prepare`, in parts of limited length; store exceptions in `errors`, because
-    sentencepiece replaces them by its own.
+    """Check that texts are valid Unicode, change them by `prepare`, and yield them in parts of limited length; store
+    exceptions in `errors`, because sentencepiece replaces them by its own.
     """
     try:
         for text in map(prepare, map(require_valid_unicode, texts)):

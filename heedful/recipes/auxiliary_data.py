@@ -54,7 +54,7 @@ class AuxiliaryText:
         return f"{self.name} ({' and '.join(path.name for path in self.dataset.files['train'])})"
 
     def survey(self, held_out: frozenset[int], *, processes: int = 1) -> SurveyedText:
-        """Read the whole text without its held-out pairs, by so many processes; raise `DataError` if no pair is
+        """Read the whole text without its held-out pairs, by this number of processes; raise `DataError` if no pair is
         left.
         """
         text_survey = build_report(self.dataset, processes=processes)

@@ -138,7 +138,7 @@ def _build_precision(run: Run[Any, Any], model: nn.Module, world: DistributedCon
             'training.optimizer.kind = "adafactor": needs means over whole matrices, which training.shard = true '
             'splits; choose "adam"'
         )
-    if not sharding.has_sharding():
+    if not sharding.supports_sharding():
         raise RecipeError(
             f"training.shard = true: needs PyTorch 2.13 or later, but {torch.__version__} is installed; install a "
             "newer version, or leave it out"

@@ -95,8 +95,8 @@ def collect_health(registry: ModelRegistry) -> ServerHealth:
     names += [("index", name) for name in registry.settings.indices]
     served: list[ServedState] = []
     if registry.state != "loading":
-        served += [_describe_served(model, "model") for model in registry.models.values()]
-        served += [_describe_served(index, "index") for index in registry.indices.values()]
+        served += [_build_served_state(model, "model") for model in registry.models.values()]
+        served += [_build_served_state(index, "index") for index in registry.indices.values()]
     else:  # the loading thread changes what is loaded
         served += [ServedState(name, "index" if kind == "index" else "model", "loading") for kind, name in names]
     workers = [asdict(worker) for worker in registry.list_workers()]
@@ -104,7 +104,7 @@ def collect_health(registry: ModelRegistry) -> ServerHealth:
     return ServerHealth(find_status(registry), uptime, served, workers, _list_versions())
 
 
-def _describe_served(model: LoadedModel[Any], kind: Literal["model", "index"]) -> ServedState:
+def _build_served_state(model: LoadedModel[Any], kind: Literal["model", "index"]) -> ServedState:
     state: ModelStatus = "ready" if model.backend.is_ready else "unavailable"
     return ServedState(model.name, kind, state, model.num_waiting, model.run_id)
 

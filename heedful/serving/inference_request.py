@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, TypeVar, cast, final
 from heedful.generation import Hypothesis
 from heedful.serving.deadline import ClientDisconnected, RequestDeadline
 from heedful.serving.http_errors import HTTPError
-from heedful.serving.tracing import JobTrace, trace_job
+from heedful.serving.tracing import JobTrace, start_job_trace
 from heedful.tasks.batch_executor import BatchExecutor, BatchJob, SearchCall
 
 T = TypeVar("T")
@@ -153,7 +153,7 @@ class SchedulerClient:
         """
         if not job.examples:
             return []
-        request = InferenceRequest(job, self._deadline, trace=trace_job(len(job.examples)))
+        request = InferenceRequest(job, self._deadline, trace=start_job_trace(len(job.examples)))
         self._submit(request)
         while not request.done.wait(_POLL_SECONDS):
             self._deadline.raise_if_over()
@@ -172,7 +172,9 @@ class SchedulerClient:
         """
         updates: queue.SimpleQueue[Sequence[int] | None] = queue.SimpleQueue()
         questions = BatchJob[Any, Any]([example], search_call, [1], 1, 1, lambda _, ids: updates.put(list(ids)))
-        request = InferenceRequest(questions, self._deadline, on_done=lambda: updates.put(None), trace=trace_job(1))
+        request = InferenceRequest(
+            questions, self._deadline, on_done=lambda: updates.put(None), trace=start_job_trace(1)
+        )
         self._submit(request)
         try:
             while True:

@@ -1,4 +1,4 @@
-"""What the HTTP proxies of Ray Serve do when a replica dies: they ask another one, or refuse as heedful does.
+"""Middleware of Ray Serve's HTTP proxies, which repeats requests of a replica that has died.
 
 Ray imports `build_middlewares` in its proxies if RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH names it.
 """
@@ -69,7 +69,7 @@ class ReplicaFailover:
                 break
             await asyncio.sleep(pause)
             request.rewind()
-        await error_response(_replica_died(), format_error=answer.format_error)(scope, receive, send)
+        await error_response(_build_replica_error(), format_error=answer.format_error)(scope, receive, send)
 
 
 def _copy_scope(scope: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -77,7 +77,7 @@ def _copy_scope(scope: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     return {**scope, "headers": list(scope["headers"])}
 
 
-def _replica_died() -> HTTPError:
+def _build_replica_error() -> HTTPError:
     """Build a 503 error: the process that computed the answer ended, and so did others after it."""
     message = "the process that computed this answer has ended; ask again in a few seconds"
     return HTTPError(503, message, code="unavailable", retry_after=2)
@@ -108,24 +108,24 @@ class _RepeatableRequest:
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
-        self._kept: list[Message] = []
+        self._kept_messages: list[Message] = []
         self._num_read, self._num_bytes = 0, 0
         self.is_disconnected, self.is_repeatable = False, True
 
     async def receive(self) -> Message:
         """Return the next message, first those that are kept."""
-        if self._num_read < len(self._kept):
+        if self._num_read < len(self._kept_messages):
             self._num_read += 1
-            return self._kept[self._num_read - 1]
+            return self._kept_messages[self._num_read - 1]
         message = await self._receive()
         if message["type"] == "http.disconnect":
             self.is_disconnected = True
             return message
         self._num_bytes += len(message.get("body", b""))
         if self._num_bytes > _MAX_REPEATED:
-            self._kept, self._num_read, self.is_repeatable = [], 0, False
+            self._kept_messages, self._num_read, self.is_repeatable = [], 0, False
         if self.is_repeatable:
-            self._kept.append(message)
+            self._kept_messages.append(message)
             self._num_read += 1
         return message
 
@@ -141,16 +141,16 @@ class _TrackedAnswer:
 
     Attributes:
         path: of the request, which decides how errors are written.
-        to_client: ASGI function that sends messages to the client.
+        send_to_client: ASGI function that sends messages to the client.
     """
 
     path: str
-    to_client: Send
+    send_to_client: Send
     is_started: bool = field(default=False, init=False)
     is_complete: bool = field(default=False, init=False)
     _is_stream: bool = field(default=False, init=False)
     _has_named_events: bool = field(default=False, init=False)
-    _replaced: bool = field(default=False, init=False)
+    _is_replaced: bool = field(default=False, init=False)
 
     async def send(self, message: Message) -> None:
         """Pass a message on to the client; replace an error message of Ray by one of heedful."""
@@ -162,15 +162,15 @@ class _TrackedAnswer:
             self._is_stream = content_type.startswith(_STREAM_TYPE)
             error = _convert_status(int(message["status"])) if content_type.startswith(_RAY_TYPE) else None
             if error is not None:
-                self._replaced = True
+                self._is_replaced = True
                 await self._send_error(error)
                 return
         if message["type"] == "http.response.body":
             self._has_named_events = self._has_named_events or message.get("body", b"").startswith(b"event: ")
             self.is_complete = not message.get("more_body", False)
-            if self._replaced:
+            if self._is_replaced:
                 return
-        await self.to_client(message)
+        await self.send_to_client(message)
 
     async def cut(self) -> None:
         """End an answer that has begun and will not be completed: a stream with an error event, any other answer
@@ -181,8 +181,8 @@ class _TrackedAnswer:
         from heedful.serving.sse import NAMED_EVENTS, OPENAI_CHUNKS
 
         event_format = NAMED_EVENTS if self._has_named_events else OPENAI_CHUNKS
-        body = event_format.error(_replica_died()).encode()
-        await self.to_client({"type": "http.response.body", "body": body, "more_body": False})
+        body = event_format.error(_build_replica_error()).encode()
+        await self.send_to_client({"type": "http.response.body", "body": body, "more_body": False})
 
     def format_error(self, error: HTTPError) -> Any:
         """Format an error as the interface of the path does."""
@@ -191,7 +191,7 @@ class _TrackedAnswer:
     async def _send_error(self, error: HTTPError) -> None:
         """Send an error response; the message of Ray behind it is dropped."""
         response = error_response(error, format_error=self.format_error)
-        await response({"type": "http"}, _receive_nothing, self.to_client)
+        await response({"type": "http"}, _receive_nothing, self.send_to_client)
 
 
 async def _receive_nothing() -> Message:

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar, final
 
 from heedful.serving.deadline import RequestDeadline
 from heedful.serving.http_errors import bodies_too_large, decoding_too_large, queue_full
-from heedful.serving.tracing import trace_work
+from heedful.serving.tracing import wrap_with_spans
 
 ReceiveCallable: TypeAlias = Callable[[], Awaitable[Any]]
 UNCOUNTED_BYTES: Final = 65_536
@@ -339,7 +339,7 @@ class WorkQueue:
             deadline.raise_if_over()
             return work()
 
-        return self._threads.submit(trace_work(self._name, run_if_wanted))
+        return self._threads.submit(wrap_with_spans(self._name, run_if_wanted))
 
     @contextmanager
     def reserve_slot(self) -> Iterator[None]:

@@ -78,7 +78,7 @@ class RequestTracer:
         return JobTrace(TracedSpan(self._tracer, span))
 
     def flush(self, seconds: float) -> None:
-        """Export the spans that wait, as far as that is possible in this time."""
+        """Export the waiting spans; return after this number of seconds at the latest."""
         thread = threading.Thread(target=self._provider.force_flush, name="exporter of traces", daemon=True)
         thread.start()
         thread.join(seconds)
@@ -185,7 +185,7 @@ _CURRENT_SPAN: Final[ContextVar[TracedSpan | None]] = ContextVar("heedful span",
 
 @contextmanager
 def use_span(span: TracedSpan | None) -> Iterator[None]:
-    """Make a span the parent of what is traced within the block; with None nothing is."""
+    """Make a span the parent of what is traced within the block; with None, nothing is traced."""
     token = _CURRENT_SPAN.set(span)
     try:
         yield
@@ -193,7 +193,7 @@ def use_span(span: TracedSpan | None) -> Iterator[None]:
         _CURRENT_SPAN.reset(token)
 
 
-def trace_work(queue: str, work: Callable[[], T]) -> Callable[[], T]:
+def wrap_with_spans(queue: str, work: Callable[[], T]) -> Callable[[], T]:
     """Wrap work that is put into a queue now, so that its waiting and its running become spans; return it unchanged if
     there is no current span.
     """
@@ -217,7 +217,7 @@ def trace_work(queue: str, work: Callable[[], T]) -> Callable[[], T]:
     return run_traced
 
 
-def trace_job(num_examples: int) -> JobTrace | None:
+def start_job_trace(num_examples: int) -> JobTrace | None:
     """Start the span of a job that is sent to a model now; None if there is no current span."""
     parent = _CURRENT_SPAN.get()
     if parent is None:
@@ -286,12 +286,14 @@ def build_request_tracer(
     if not os.environ.get("OTEL_SERVICE_NAME"):
         attributes["service.name"] = _SERVICE
     provider = TracerProvider(resource=Resource.create(attributes), shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=_complete_endpoint(settings))))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=_build_traces_url(settings))))
     return RequestTracer(provider)
 
 
-def _complete_endpoint(settings: ServerSettings) -> str | None:
-    """Return the endpoint in the settings, with the standard path if it has none; None if there is no endpoint."""
+def _build_traces_url(settings: ServerSettings) -> str | None:
+    """Return the endpoint in the settings, with the standard path if it has none; None if the settings name none, so
+    that the exporter uses the environment.
+    """
     endpoint = settings.tracing.endpoint
     if endpoint is None or urlsplit(endpoint).path not in ("", "/"):
         return endpoint
@@ -299,7 +301,7 @@ def _complete_endpoint(settings: ServerSettings) -> str | None:
 
 
 def _redirect_warnings(warn: Callable[[str], None]) -> None:
-    """Let OpenTelemetry's own log, which may be long, become a short warning from time to time."""
+    """Replace OpenTelemetry's log by a short warning, at most once a minute."""
     logger = logging.getLogger("opentelemetry")
     logger.propagate = False
     logger.handlers = [_WarningHandler(warn)]

@@ -37,7 +37,7 @@ died."""
 _FIRST_REQUEST: Final = 2
 """What the leader sends to the others: 0 for a failure, 1 for a success, from 2 on the numbers of requests."""
 _POLL_SECONDS: Final = 0.02
-"""Seconds between two looks at the store."""
+"""Seconds between two checks of the store."""
 _TORCHRUN_VARIABLE = "TORCHELASTIC_RUN_ID"
 """Environment variable that torchrun sets."""
 _SOURCE_PREFIX = re.compile(r"^\[[^]]*\] *")
@@ -49,7 +49,7 @@ class DistributedContext:
     """Rank of this process, and number of processes.
 
     Attributes:
-        rank: number of this process, from 0; process 0 evaluates, saves and reports.
+        rank: number of this process, from 0; process 0 saves and reports, and evaluates unless parameters are split.
         size: number of processes.
         device: device of this process.
         parent: process id of the torchrun that started this process; None if it was started otherwise.
@@ -62,7 +62,7 @@ class DistributedContext:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this process evaluates, saves and reports."""
+        """Whether this process saves and reports, and evaluates unless parameters are split."""
         return self.rank == 0
 
     @property
@@ -113,7 +113,7 @@ class DistributedContext:
         try:
             result = work()
         except BaseException:
-            with suppress(TrainingError):  # this is what went wrong first
+            with suppress(TrainingError):  # the original error is raised below
                 self.broadcast([0.0])
             raise
         self.broadcast([1.0])
@@ -133,8 +133,8 @@ def single_process(device: torch.device) -> DistributedContext:
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size > 1:
         raise TrainingError(
-            f"torchrun has started {size} processes; let them train together: with world(device) as here, pass "
-            "world=here"
+            f"torchrun has started {size} processes; let them train together: with init_distributed(device) as "
+            "context, pass distributed=context"
         )
     return DistributedContext(0, 1, device)
 
@@ -174,7 +174,7 @@ def agree_on_prefix(store: Store, *, rank: int, size: int) -> str:
     """Return a new prefix for the keys of a process group, the same in all processes, which must all call this.
 
     Torchrun keeps the store when it starts processes again. With fixed keys, they would find the addresses of processes
-    that have ended. Each process greets the first one with a new number, and only believes an answer to this number.
+    that have ended. Each process greets the first one with a new number, and accepts only an answer with this number.
 
     Args:
         store: of all processes.
@@ -205,7 +205,7 @@ def _read_key(store: Store, key: str) -> str:
 
 @contextmanager
 def _convert_peer_errors() -> Iterator[None]:
-    """Convert the RuntimeError of a lost process into a `TrainingError`."""
+    """Convert a RuntimeError of an exchange between processes into a `TrainingError`; most come from a lost process."""
     try:
         yield
     except RuntimeError as error:

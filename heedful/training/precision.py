@@ -58,7 +58,7 @@ class Precision:
         """Add the gradients of the last backward pass to those of the masters, where autograd has not done so."""
 
     def reduce_gradients(self, distributed: DistributedContext) -> dict[str, Tensor]:
-        """Sum the gradients of the masters over all processes, in place; return those that there are, by name."""
+        """Sum the gradients of the masters over all processes, in place; return by name those that exist."""
         return all_reduce_gradients(self.trainable, distributed)
 
     def measure_norm(self, tensors: Mapping[str, Tensor], distributed: DistributedContext) -> float:

@@ -169,7 +169,7 @@ class TrainingMetrics(Callback):
             self._set(remaining_seconds=0.0)
 
     def _set_progress(self, progress: TrainState) -> None:
-        """Set what the state of training tells."""
+        """Set the gauges of the progress of training."""
         last_step = self._forecast.last_step
         self._set(
             step=progress.step,
@@ -188,7 +188,7 @@ class TrainingMetrics(Callback):
 
 @final
 class ReadingCounter:
-    """Knows when metrics were read.
+    """Counter of the readings of metrics, with their times.
 
     Attributes:
         count: number of readings.

@@ -64,8 +64,8 @@ class ShardedPrecision(Precision):
         model: the model to train, with the same weights in all processes; its parameters become `DTensor`s on the
             device of `distributed`.
         distributed: the process group.
-        layers: modules of the model whose parameters are gathered only while their `forward` or `init_state` runs, and
-            again for its backward pass, if no other module shares them.
+        layers: modules of the model. The parameters of each are gathered while its `forward` or `init_state` runs, and
+            again for its backward pass. Layers that share parameters are gathered like the rest of the model.
         compute_dtype: data type of the gathered parameters, fp32 or bf16.
         offload: whether masters, gradients and optimizer states of a GPU are in CPU memory.
         frozen: see `Precision`.
@@ -93,11 +93,13 @@ class ShardedPrecision(Precision):
         assert isinstance(root, FSDPModule)
         self._forward, self._reshard = root, root.reshard
         super().__init__(model, frozen=frozen)
-        self._whole = {name: parameter for name, parameter in self.parameters.items() if name not in replicated}
+        self._split_parameters = {
+            name: parameter for name, parameter in self.parameters.items() if name not in replicated
+        }
         self._templates = build_templates({name: parameter.detach() for name, parameter in self.parameters.items()})
         self.parameters |= {
             name: _get_local(parameter).detach().requires_grad_(parameter.requires_grad)
-            for name, parameter in self._whole.items()
+            for name, parameter in self._split_parameters.items()
         }
 
     def call(self, function: Callable[[nn.Module], Result]) -> Result:
@@ -114,7 +116,7 @@ class ShardedPrecision(Precision):
 
     def collect_gradients(self) -> None:
         """Add this process's parts of the gradients to those of the masters."""
-        for name, parameter in self._whole.items():
+        for name, parameter in self._split_parameters.items():
             if parameter.grad is None:
                 continue
             gradient, master = _get_local(parameter.grad), self.parameters[name]
@@ -124,14 +126,18 @@ class ShardedPrecision(Precision):
     def reduce_gradients(self, distributed: DistributedContext) -> dict[str, Tensor]:
         """Return the gradients, which were summed in the backward pass; sum those of scalars over all processes."""
         trainable = self.trainable
-        scalars = all_reduce_gradients({n: p for n, p in trainable.items() if n not in self._whole}, distributed)
-        return {name: p.grad for name, p in trainable.items() if name in self._whole and p.grad is not None} | scalars
+        scalars = all_reduce_gradients(
+            {n: p for n, p in trainable.items() if n not in self._split_parameters}, distributed
+        )
+        return {
+            name: p.grad for name, p in trainable.items() if name in self._split_parameters and p.grad is not None
+        } | scalars
 
     def measure_norm(self, tensors: Mapping[str, Tensor], distributed: DistributedContext) -> float:
         """Return the norm of all numbers of tensors in all processes; scalars count once."""
         squares = torch.zeros((), dtype=torch.float64, device=distributed.device)
         for name, tensor in tensors.items():
-            if name in self._whole or distributed.is_leader:
+            if name in self._split_parameters or distributed.is_leader:
                 squares += torch.linalg.vector_norm(tensor, dtype=torch.float32).to(squares).square()
         distributed.all_reduce_([squares])
         return math.sqrt(float(squares)) if math.isfinite(float(squares)) else float(squares)
@@ -206,7 +212,9 @@ class ShardedPrecision(Precision):
         candidates = [name, name.partition(".")[2]]
         if not name.endswith(tuple(f".{part}" for part in _UNSPLIT_PARTS)):
             candidates.append(name.partition(".")[2].rpartition(".")[0])
-        parameter = next((self._whole[candidate] for candidate in candidates if candidate in self._whole), None)
+        parameter = next(
+            (self._split_parameters[candidate] for candidate in candidates if candidate in self._split_parameters), None
+        )
         assert parameter is None or isinstance(parameter, DTensor)
         return parameter
 
@@ -260,7 +268,7 @@ def _shard_modules(
     }
     for parameter in options["ignored_params"]:
         parameter.data = parameter.data.to(device)
-    for layer in _iter_own_layers(model, layers):
+    for layer in _iter_unshared_layers(model, layers):
         fully_shard(layer, reshard_after_forward=True, **options)
         register_fsdp_forward_method(layer, "init_state")
     root = _RootModule(model)
@@ -272,7 +280,7 @@ def _shard_modules(
     return root
 
 
-def _iter_own_layers(model: nn.Module, layers: Collection[nn.Module]) -> Iterator[nn.Module]:
+def _iter_unshared_layers(model: nn.Module, layers: Collection[nn.Module]) -> Iterator[nn.Module]:
     """Yield those of the layers that share no parameter with another module of the model."""
     numbers_by_layer = {layer: {id(parameter) for parameter in layer.parameters()} for layer in layers}
     modules_in_layers = {module for layer in layers for module in layer.modules()}
@@ -290,7 +298,7 @@ def _get_local(tensor: Tensor) -> Tensor:
     return local
 
 
-def has_sharding() -> bool:
+def supports_sharding() -> bool:
     """Return whether this version of PyTorch can split the parameters of heedful's layers.
 
     Layers return their states as dataclasses. Before version 2.13, `fully_shard` does not see the tensors in them, so

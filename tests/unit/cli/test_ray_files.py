@@ -14,7 +14,7 @@ import heedful
 from heedful.__main__ import main
 from heedful.cli.arguments import parse_arguments
 from heedful.cli.commands import load_arguments_class
-from heedful.cli.ray_files import _FileWorker, describe_work, resolve_paths
+from heedful.cli.ray_files import _FileWorker, compute_work_fingerprint, resolve_paths
 from heedful.runs import load as loading
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -162,7 +162,9 @@ def test_work_is_described_by_all_that_changes_answers(trained: Path, tmp_path: 
     glossary.write_text("1\teins\n")
 
     def describe(*words: object) -> str:
-        return describe_work(parsed("translate", trained, "--ray", path, "-o", tmp_path / "out", *words), path)
+        return compute_work_fingerprint(
+            parsed("translate", trained, "--ray", path, "-o", tmp_path / "out", *words), path
+        )
 
     first = describe()
     assert describe("--workers", 3) == describe("--threads", 2) == first

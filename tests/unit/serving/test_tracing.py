@@ -213,7 +213,7 @@ def test_work_is_traced_with_the_class_of_its_error() -> None:
 
     parent: Any = Noted()
     with tracing.use_span(parent):
-        works = [tracing.trace_work("q", lambda: 5), tracing.trace_work("q", lambda: int(SECRET))]
+        works = [tracing.wrap_with_spans("q", lambda: 5), tracing.wrap_with_spans("q", lambda: int(SECRET))]
     assert works[0]() == 5
     with pytest.raises(ValueError):
         works[1]()
@@ -223,8 +223,8 @@ def test_work_is_traced_with_the_class_of_its_error() -> None:
 
 def test_without_tracing_nothing_is_imported_or_wrapped(held: BlockingServer) -> None:
     work = object()
-    assert tracing.trace_work("q", work) is work  # type: ignore[arg-type, comparison-overlap]
-    assert tracing.trace_job(1) is None
+    assert tracing.wrap_with_spans("q", work) is work  # type: ignore[arg-type, comparison-overlap]
+    assert tracing.start_job_trace(1) is None
     code = "import sys, heedful.serving.server, heedful.serving.tracing; sys.exit('opentelemetry' in sys.modules)"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
     assert subprocess.run([sys.executable, "-c", code], check=False, env=environment).returncode == 0
@@ -273,7 +273,7 @@ def test_a_wrong_endpoint_is_an_error(endpoint: str) -> None:
     ],
 )
 def test_an_endpoint_without_a_path_gets_the_usual_one(endpoint: str, used: str) -> None:
-    assert tracing._complete_endpoint(set_endpoint(endpoint)) == used
+    assert tracing._build_traces_url(set_endpoint(endpoint)) == used
 
 
 def test_missing_packages_are_an_error_before_the_server_starts(plain_environment: pytest.MonkeyPatch) -> None:
