@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from shlex import quote
@@ -276,7 +276,8 @@ def atomic_folder(
             raise RunError(f"{folder}: {content}; choose a new folder to {purpose}")
         for leftover in find_leftovers(target):
             shutil.rmtree(leftover, ignore_errors=True)
-        if resumable_marker and (lock := _lock_folder(unfinished := target.with_name(f".{target.name}.unfinished"))):
+        unfinished = target.with_name(f".{target.name}.unfinished")
+        if resumable_marker and (lock := _lock_folder(unfinished)) is not None:
             stack.callback(os.close, lock)
             temporary = unfinished
         else:
@@ -321,6 +322,8 @@ def _lock_folder(folder: Path) -> int | None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(handle)
+        with suppress(OSError):  # it is not empty, and another process works in it
+            folder.rmdir()
         return None
     return handle
 
@@ -383,7 +386,7 @@ def open_tensors(folder: Path, name: str, *, manifest: RunManifest) -> StoredTen
         RunError: the file is missing, truncated or changed.
     """
     with _convert_read_errors(folder / name):
-        verify_file(folder, name, manifest=manifest)
+        verify_file(folder, name, manifest=manifest, fits_memory=False)
         read_header(folder / name)
         return StoredTensors(folder / name)
 
@@ -448,18 +451,19 @@ def describe_error(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error)
 
 
-def verify_file(folder: Path, name: str, *, manifest: RunManifest) -> None:
+def verify_file(folder: Path, name: str, *, manifest: RunManifest, fits_memory: bool = True) -> None:
     """Compare the sha256 of the file `name` in a folder with its digest in the manifest; safetensors itself would load
-    a flipped bit.
+    a flipped bit. If `fits_memory`, refuse a file that is larger than the memory, such as one of holes, at once.
 
     Raises:
-        RunError: the file is missing or was changed.
+        RunError: the file is missing, too large or was changed.
     """
     path = folder / name
     if name not in manifest.files:
         raise RunError(f"{path}: is not part of this run's manifest; restore the folder from a copy or train again")
     try:
-        actual = compute_digest(resolve_inside(folder, name), max_bytes=get_memory_limit())  # nothing larger was saved
+        max_bytes = get_memory_limit() if fits_memory else None
+        actual = compute_digest(resolve_inside(folder, name), max_bytes=max_bytes)
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror}); restore it from a copy or train again") from None
     if actual != manifest.files[name]:

@@ -100,9 +100,10 @@ def _train_recipe(recipe: Recipe, args: TrainArguments, say: Callable[[str], Non
     from heedful.runs.prepare import generate_run_id, read_run_id
     from heedful.runs.train import train
 
-    run_id = read_run_id(recipe.output) or generate_run_id()
+    stored_id = read_run_id(recipe.output)
+    run_id = stored_id or generate_run_id()
     if isinstance(say, JsonLog):
-        say.run_id = run_id
+        say.run_id = run_id if _is_first_process() else stored_id  # the first process chooses the id of a new run
     with ExitStack() as stack:
         metrics = None
         if args.metrics_port is not None and _is_first_process():

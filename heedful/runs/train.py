@@ -283,11 +283,15 @@ def _run_training(
         trim_malloc()  # a model that was not split is freed by now; the final one is built from checkpoints
         steps = process_group.run_on_leader(lambda: write_final_model(run.folder, average=run.recipe.training.average))
         evaluation = _evaluate_final_model(run, objective, trainer, process_group)
-        if evaluation is not None and process_group.is_leader:
+
+        def report() -> None:
+            """Report the evaluation, which the leading process has."""
+            assert evaluation is not None
             _report_final_model(
                 run, objective, evaluation, steps=steps or (), progress=progress, logs=(metrics_log, trackers), log=log
             )
-        process_group.run_on_leader(lambda: None)  # the others end when all files are written
+
+        process_group.run_on_leader(report)  # the others end when all files are written
     weaknesses = evaluation.weaknesses if evaluation is not None and process_group.is_leader else ()
     remedies = list_remedies(run, progress, needed=needed) if weaknesses else ()
     return signal, tuple(weaknesses), tuple(remedies)
@@ -329,6 +333,7 @@ def _update_model(
     trainer = build_trainer(run, model, objective, world=process_group, callback=CallbackList(callbacks_of_process))
     if snapshot is not None:
         trainer.restore(snapshot)
+    del snapshot  # its tensors have been copied, and its files would stay open
     trim_malloc()
     signal = trainer.run()
     return signal, trainer.progress, trainer if trainer.precision.is_sharded else None

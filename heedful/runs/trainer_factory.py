@@ -138,11 +138,17 @@ def _build_precision(run: Run[Any, Any], model: nn.Module, world: DistributedCon
             'training.optimizer.kind = "adafactor": needs means over whole matrices, which training.shard = true '
             'splits; choose "adam"'
         )
+    if getattr(config, "truncation", None) is not None:
+        raise RecipeError(
+            "training.truncation: makes processes compute with their layers at different times, which training.shard = "
+            "true cannot; leave one of them out"
+        )
     if not sharding.supports_sharding():
         raise RecipeError(
             f"training.shard = true: needs PyTorch 2.13 or later, but {torch.__version__} is installed; install a "
             "newer version, or leave it out"
         )
+    use_bf16 = bool(world.broadcast([float(use_bf16)])[0])  # machines may differ
     dtype = torch.bfloat16 if use_bf16 else torch.float32
     layers = [module for module in model.modules() if isinstance(module, TransformerLayer)]
     return sharding.ShardedPrecision(
@@ -340,7 +346,11 @@ def require_memory(run: Run[Any, Any], *, world: DistributedContext) -> None:
         ModelTooLargeError: the message names the key that makes it so large.
     """
     config = run.recipe.training
-    limit = get_memory_limit() if world.device.type == "cpu" or config.offload else _get_device_memory(world.device)
+    limit = (
+        get_memory_limit()
+        if world.device.type == "cpu" or (config.offload and is_sharded(config, world))
+        else _get_device_memory(world.device)
+    )
     if limit is None:
         return
     with build_without_memory():

@@ -95,8 +95,8 @@ def collect_health(registry: ModelRegistry) -> ServerHealth:
     names += [("index", name) for name in registry.settings.indices]
     served: list[ServedState] = []
     if registry.state != "loading":
-        served += [_build_served_state(model, "model") for model in registry.models.values()]
-        served += [_build_served_state(index, "index") for index in registry.indices.values()]
+        served += [_build_served_state(model, "model") for model in [*registry.models.values()]]
+        served += [_build_served_state(index, "index") for index in [*registry.indices.values()]]
     else:  # the loading thread changes what is loaded
         served += [ServedState(name, "index" if kind == "index" else "model", "loading") for kind, name in names]
     workers = [asdict(worker) for worker in registry.list_workers()]

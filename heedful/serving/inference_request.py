@@ -103,11 +103,13 @@ class InferenceRequest:
             self.fail(error)
 
     def _finish(self) -> None:
-        if self.trace is not None:
-            self.trace.finish(self._error)
-        self.done.set()
-        for callback in [*self._callbacks]:
-            callback()
+        try:
+            if self.trace is not None:
+                self.trace.finish(self._error)
+        finally:
+            self.done.set()
+            for callback in [*self._callbacks]:
+                callback()
 
     def report_partial(self, index: int, ids: Sequence[int]) -> None:
         """Pass the token ids that the example of this index has so far to the listener of the request, if there is one;

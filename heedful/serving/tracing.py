@@ -20,7 +20,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
@@ -40,7 +40,7 @@ _ENDPOINT_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORT
 _WARNING_SECONDS: Final = 60.0
 """Seconds between two warnings about spans that cannot be sent."""
 _PARENT_FIELDS: Final = ("traceparent", "tracestate")
-"""Headers and message fields with the parent of a span."""
+"""Message fields with the parent of a span; of a client only the first is read, since the other may hold any text."""
 
 
 @final
@@ -61,7 +61,10 @@ class RequestTracer:
 
         attributes = {"http.request.method": method, "http.route": route}
         span = self._tracer.start_span(
-            f"{method} {route}", context=_read_parent(headers), kind=SpanKind.SERVER, attributes=attributes
+            f"{method} {route}",
+            context=_read_parent(headers, fields=("traceparent",)),
+            kind=SpanKind.SERVER,
+            attributes=attributes,
         )
         return TracedSpan(self._tracer, span)
 
@@ -225,14 +228,14 @@ def start_job_trace(num_examples: int) -> JobTrace | None:
     return JobTrace(parent.start_child("compute", {"heedful.examples": num_examples}))
 
 
-def _read_parent(fields: Mapping[str, str]) -> Any:
-    """Return the context of OpenTelemetry with the parent that headers or message fields name; one without a parent
-    if they name none or are not valid.
+def _read_parent(values: Mapping[str, str], *, fields: Sequence[str] = _PARENT_FIELDS) -> Any:
+    """Return the context of OpenTelemetry with the parent that these headers or message fields name; one without a
+    parent if they name none or are not valid.
     """
     from opentelemetry.context import Context
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    carrier = {name: value for name in _PARENT_FIELDS if (value := fields.get(name)) is not None}
+    carrier = {name: value for name in fields if (value := values.get(name)) is not None}
     return TraceContextTextMapPropagator().extract(carrier, Context())
 
 

@@ -216,6 +216,24 @@ def _convert_peer_errors() -> Iterator[None]:
         ) from error
 
 
+_PEER_ERROR: Final = re.compile(r"gloo|NCCL|ProcessGroup|by peer|pair\.cc", re.IGNORECASE)
+"""What messages of PyTorch about a lost process contain."""
+
+
+@contextmanager
+def convert_lost_peers() -> Iterator[None]:
+    """Convert the RuntimeError of a lost process into a `TrainingError`, around a computation in which processes
+    exchange tensors; leave other errors, such as that of a full memory.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, distributed.DistError) and not _PEER_ERROR.search(str(error)):
+            raise
+        with _convert_peer_errors():
+            raise
+
+
 def _iter_buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
     """Yield the tensors in lists of at most `_BUCKET_BYTES` bytes each, in order; a larger tensor is alone."""
     bucket: list[Tensor] = []

@@ -25,7 +25,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from heedful.lazy_tensors import LazyTensors, build_templates
 from heedful.training.callbacks import TrainingSnapshot, require_same_tensors
-from heedful.training.distributed import DistributedContext, all_reduce_gradients
+from heedful.training.distributed import DistributedContext, all_reduce_gradients, convert_lost_peers
 from heedful.training.precision import Precision
 
 Result = TypeVar("Result")
@@ -56,9 +56,9 @@ class ShardedPrecision(Precision):
     """fp32 masters, gradients and optimizer states of which each process holds an equal part (ZeRO stage 3, Rajbhandari
     et al. 2020; FSDP, Zhao et al. 2023).
 
-    The parameters of `layers` are gathered layer by layer; all others are gathered for the whole update. Gradients
-    are summed in fp32. Each number of a matrix belongs to the process that has its row, so the optimizer must treat
-    each number by itself.
+    The parameters of `layers` are gathered layer by layer; all others are gathered for the whole update. Gradients are
+    summed in fp32. Each number of a matrix belongs to the process that has its row, so the optimizer must treat each
+    number by itself. All processes must call the layers equally often, and compute gradients of the same parameters.
 
     Args:
         model: the model to train, with the same weights in all processes; its parameters become `DTensor`s on the
@@ -108,7 +108,8 @@ class ShardedPrecision(Precision):
             # views are returned by layers, and nothing is changed in place while gradients are recorded
             warnings.filterwarnings("ignore", message="FSDP2-wrapped module")
             try:
-                result: Result = self._forward(function)
+                with convert_lost_peers():
+                    result: Result = self._forward(function)
             finally:
                 if not torch.is_grad_enabled():  # else the backward pass needs them, and then frees them
                     self._reshard()
@@ -174,7 +175,8 @@ class ShardedPrecision(Precision):
             shape=parameter.shape,
             stride=parameter.stride(),
         )
-        whole: Tensor = parts.full_tensor()
+        with convert_lost_peers():
+            whole: Tensor = parts.full_tensor()
         return whole
 
     def split_snapshot(self, snapshot: TrainingSnapshot) -> TrainingSnapshot:
@@ -203,7 +205,7 @@ class ShardedPrecision(Precision):
             return tensor.clone()
         device = parameter.device_mesh.device_type
         parts = distribute_tensor(tensor.to(device), parameter.device_mesh, parameter.placements, src_data_rank=None)
-        return _get_local(parts).detach().clone()
+        return _get_local(parts).detach().to(_get_local(parameter).device, copy=True)
 
     def _find_parameter(self, name: str) -> DTensor | None:
         """Return the parameter that a tensor of a snapshot belongs to and is split like: `PARAMETER`,

@@ -34,6 +34,7 @@ from heedful.training.distributed import (
     DistributedContext,
     LossAccumulator,
     catch_stop_signals,
+    convert_lost_peers,
     normalize_and_clip,
     single_process,
 )
@@ -364,7 +365,8 @@ class Trainer(Generic[Batch]):
 
         loss = self.precision.call(compute_loss)
         total = loss.total if weight == 1.0 else weight * loss.total
-        total.backward()  # type: ignore[no-untyped-call]  # torch has no annotation here
+        with convert_lost_peers():
+            total.backward()  # type: ignore[no-untyped-call]  # torch has no annotation here
         self.precision.collect_gradients()
         return loss
 

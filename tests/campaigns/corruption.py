@@ -38,6 +38,7 @@ class CorruptionCampaign(Campaign):
             shutil.copytree(used.folder, self.work / f"{name}.intact")
             result = run_forked(used.answer, seconds=60, memory=2**32)
             assert result.outcome == "ok", f"{name}: {result.message}"
+            assert result.value is not None, f"{name}: its answer cannot be compared"
             expected[name] = result.value
         while not self.is_over(figures):
             for name, used in folders.items():
@@ -54,7 +55,10 @@ class CorruptionCampaign(Campaign):
         at = f"{kind}: {path.relative_to(used.folder).as_posix()} {damage}"
         has_digest = not any(path.match(pattern) for pattern in WITHOUT_DIGESTS.get(kind, ()))
         if not changed:
-            figures.count(kind, "nothing changed" if result.value == expected else "failed")
+            is_same = result.outcome == "ok" and result.value == expected
+            figures.count(kind, "nothing changed" if is_same else "failed")
+            if not is_same:
+                figures.fail(Failure(at, f"intact, but: {result.outcome} {result.message}", f"seed {figures.seed}"))
         elif result.outcome == "ok" and result.value == expected:
             figures.count(kind, "same answer")
         elif result.outcome == "refused":

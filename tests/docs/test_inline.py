@@ -26,7 +26,8 @@ OTHERS: dict[str, set[str]] = {
     "performance": {"--bertviz", "--libraries"},
     "path-teach": {"--quick"},
     "studies": {"--quick"},
-    "translation": {"--ter-case-sensitive", "model.safetensors", "tokenizer.json"},
+    "trust": {"--table"},
+    "translation": {"--max-restarts", "--nnodes 1:2", "--ter-case-sensitive", "model.safetensors", "tokenizer.json"},
 }
 """Words that only look like names: rooms, saved files and options of scripts."""
 BUILT = "docs/_build/"

@@ -10,6 +10,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from heedful import atomic_io
+from heedful.errors import RunError
 from heedful.lazy_tensors import LazyTensors, StoredTensors, build_templates, write_tensors
 
 TENSORS = {
@@ -62,3 +64,14 @@ def test_columns_are_written_as_a_matrix(tmp_path: Path) -> None:
     matrix = torch.arange(12.0).view(3, 4)
     write_tensors(tmp_path / "file", CountedTensors({"t": matrix.T}))
     assert torch.equal(load_file(tmp_path / "file")["t"], matrix.T)
+
+
+def test_files_larger_than_the_memory_are_opened_and_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = atomic_io.save_tensors(tmp_path / "file", CountedTensors(TENSORS))
+    manifest = atomic_io.RunManifest(files={"file": digest})
+    monkeypatch.setattr(atomic_io, "get_memory_limit", lambda: 100)
+    assert atomic_io.open_tensors(tmp_path, "file", manifest=manifest).keys() == TENSORS.keys()
+    with pytest.raises(RunError, match="file: cannot be read"):
+        atomic_io.load_tensors(tmp_path, "file", manifest=manifest)

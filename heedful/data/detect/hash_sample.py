@@ -95,7 +95,7 @@ class HashSet:
     """
 
     def __init__(self) -> None:
-        self._table = array("Q", bytes(8 * _FIRST_PLACES))
+        self._table = array("Q", (0,)) * _FIRST_PLACES
         self._count = 0
         self._has_zero = False
 
@@ -111,7 +111,7 @@ class HashSet:
             return False
         self._count += 1
         if 3 * self._count > 2 * len(self._table):
-            old_table, self._table = self._table, array("Q", bytes(16 * len(self._table)))
+            old_table, self._table = self._table, array("Q", (0,)) * (2 * len(self._table))
             for old_key in old_table:
                 if old_key:
                     self._insert_hash(old_key)

@@ -221,7 +221,9 @@ def test_a_page_tells_how_far_it_is(say: Say, trained: Path, here: Path, monkeyp
     monkeypatch.setattr("heedful.data.similar_pairs._PROGRESS_INTERVAL", 20)
     pairs = len((trained.parent / "train.en").read_text().splitlines())
     said = say("evaluate", trained, *QUICK, "--page", "errors.html").err.splitlines()
-    told = [line.removeprefix("reading text for training: ") for line in said if line.startswith("reading")]
+    lines = [line.removeprefix("reading text for training: ") for line in said if line.startswith("reading")]
+    told = [line.partition(", ")[0] for line in lines]
+    assert all(line.endswith(" a second") for line in lines)
     first = [f"{number}" for number in range(20, pairs + 1, 20)]
     assert told == [*first, *(f"{pairs + number} of {2 * pairs}" for number in range(0, pairs, 20))]
     assert len(first) > 1

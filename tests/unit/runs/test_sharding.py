@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 from task_runs import create_task_runs
 from torchrun_training import run_processes, start_processes
+from untrained_runs import create_language_model_run
 
 import heedful
 from heedful.errors import RecipeError
@@ -152,6 +153,16 @@ def test_split_parameters_need_an_optimizer_of_single_numbers(tmp_path: Path, tr
     recipe = load_recipe(write_recipe(tmp_path / "new", like=translation, shard=True, optimizer={"kind": "adafactor"}))
     run, world = open_run(translation, recipe), DistributedContext(0, 2, torch.device("cpu"))
     with pytest.raises(RecipeError, match='"adafactor": needs means over whole matrices'):
+        build_trainer(run, run.init_model(), EmptyObjective(), world=world, callback=CallbackList())
+
+
+def test_truncated_training_is_not_split(tmp_path: Path) -> None:
+    """Processes whose batches have other lengths would wait for each other without end."""
+    (tmp_path / "given").mkdir()
+    like = create_language_model_run(tmp_path / "given", ["once upon a time"])
+    recipe = load_recipe(write_recipe(tmp_path / "new", like=like, shard=True, truncation=8))
+    run, world = open_run(like, recipe), DistributedContext(0, 2, torch.device("cpu"))
+    with pytest.raises(RecipeError, match=r"training\.truncation: .* leave one of them out"):
         build_trainer(run, run.init_model(), EmptyObjective(), world=world, callback=CallbackList())
 
 

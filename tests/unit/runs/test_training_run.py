@@ -601,7 +601,7 @@ def half_written(folder: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "complaint"),
     [
-        ("no manifest", r"contains no manifest\.json"),
+        ("no manifest", r"contains model\.safetensors, but neither manifest\.json"),
         ("no tokenizer", "tokenizer/source: cannot be read"),
         ("cut tokenizer", "tokenizer/target: is not the file that was saved"),
         ("no config", r"config\.json: cannot be read"),

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from heedful.errors import TrainingError
 from heedful.training import distributed
-from heedful.training.distributed import DistributedContext, agree_on_prefix, init_distributed
+from heedful.training.distributed import DistributedContext, agree_on_prefix, convert_lost_peers, init_distributed
 
 CPU = torch.device("cpu")
 
@@ -127,3 +127,17 @@ def test_processes_agree_on_keys_that_no_earlier_group_has_used() -> None:
         prefixes |= found
         store.set("greeting-1", f"{attempt}of a process that was killed before it read its answer")
     assert len(prefixes) == 4
+
+
+@pytest.mark.parametrize(
+    ("error", "is_converted"),
+    [
+        (RuntimeError(GLOO), True),
+        (torch.distributed.DistBackendError("a collective timed out"), True),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory"), False),
+        (torch.OutOfMemoryError("CUDA out of memory"), False),
+    ],
+)
+def test_only_errors_of_peers_are_converted(error: RuntimeError, is_converted: bool) -> None:
+    with pytest.raises(TrainingError if is_converted else type(error)), convert_lost_peers():
+        raise error
