@@ -285,7 +285,7 @@ def test_pictures_that_nothing_decodes_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("member", "said"),
     [
-        (b"no array at all", "are no array"),
+        (b"no array at all", "are not an array"),
         (b"\x93NUMPY\x01\x00" + (200).to_bytes(2, "little") + b"[" * 199 + b"\n", "a.npz"),
         (b"\x93NUMPY\x01\x00" + (20).to_bytes(2, "little") + b"{'descr': (((((((\n ", "a.npz"),
     ],
