@@ -612,8 +612,8 @@ ATTENTION = (
     Mutant(
         "who left hides what went wrong first",
         "training/distributed.py",
-        "with suppress(TrainingError):  # this",
-        "with suppress(KeyError):  # this",
+        "with suppress(TrainingError):  # the original",
+        "with suppress(KeyError):  # the original",
         (f"{DISTRIBUTED}::test_a_lost_process_is_one_sentence",),
     ),
     Mutant(
