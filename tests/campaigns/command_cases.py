@@ -90,7 +90,7 @@ def digest_files(path: Path) -> dict[str, str]:
 
 
 def digest_run(folder: Path) -> dict[str, str]:
-    """Return digests of what training makes, without the times in it."""
+    """Return digests of what training makes, without the times in it and the id of the run."""
     found = digest_files(folder)
     kept = {name: told for name, told in found.items() if not name.endswith(("run.json", "manifest.json"))}
     for name in kept:
@@ -99,7 +99,9 @@ def digest_run(folder: Path) -> dict[str, str]:
             kept[name] = json.dumps({key: value for key, value in sorted(content.items()) if key == "step"})
         elif name.endswith("metrics.jsonl"):
             lines = map(json.loads, (folder.parent / name).read_text(encoding="utf-8").splitlines())
-            kept[name] = json.dumps([{k: v for k, v in line.items() if "second" not in k} for line in lines])
+            kept[name] = json.dumps(
+                [{k: v for k, v in line.items() if "second" not in k and k != "run_id"} for line in lines]
+            )
     return kept
 
 
