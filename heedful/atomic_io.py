@@ -465,7 +465,10 @@ def verify_file(folder: Path, name: str, *, manifest: RunManifest, fits_memory: 
         max_bytes = get_memory_limit() if fits_memory else None
         actual = compute_digest(resolve_inside(folder, name), max_bytes=max_bytes)
     except OSError as error:
-        raise RunError(f"{path}: cannot be read ({error.strerror}); restore it from a copy or train again") from None
+        raise RunError(
+            f"{path}: cannot be read ({error.strerror}), although {MANIFEST} lists it; restore it from a copy or train "
+            "again"
+        ) from None
     if actual != manifest.files[name]:
         raise RunError(
             f"{path}: is not the file that was saved (its sha256 differs from that in {MANIFEST}); restore it from a "

@@ -92,7 +92,10 @@ def read_index_manifest(folder: Path) -> IndexManifest:
         if version == FORMAT:
             return _parse_manifest(content)
     except FileNotFoundError:
-        raise RunError(f"{folder}: does not contain an index of passages; build it first with: heedful index") from None
+        raise RunError(
+            f"{folder}: does not contain an index of passages, which has a {MANIFEST}; build it first with: heedful "
+            "index"
+        ) from None
     except KeyError:
         raise RunError(
             f"{folder}: does not contain an index of passages, because its {MANIFEST} is of something else; build it "
