@@ -63,6 +63,7 @@ class CorruptionCampaign(Campaign):
             figures.count(kind, "same answer")
         elif result.outcome == "refused":
             named = any(each.name in result.message for each in changed)
+            named |= not has_digest and used.folder.name in result.message  # which file of several has it, none can say
             figures.count(kind, "refused, file named" if named else "refused")
             if not named:
                 figures.fail(Failure(at, f"the file is not named: {result.message}", f"seed {figures.seed}"))

@@ -19,8 +19,10 @@ WITHOUT_DIGESTS: Mapping[str, tuple[str, ...]] = {
     "hugging_face": ("*",),
     "adapter of others": ("*",),
     "record": ("*",),
+    "run of spans": ("silence.json",),
 }
-"""Kinds of folders, and patterns of files in them, whose format has no place for a digest."""
+"""Kinds of folders, and patterns of files in them, without a digest: the format has no place for one, or, of a run that
+version 0.1 trained, the manifest does not list the file."""
 
 
 @dataclass(frozen=True)
