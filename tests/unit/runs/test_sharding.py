@@ -23,7 +23,9 @@ from heedful.runs.trainer_factory import build_trainer
 from heedful.tasks.objective import TrainingObjective
 from heedful.training.callbacks import CallbackList
 from heedful.training.distributed import DistributedContext
+from heedful.training.sharding import supports_sharding
 
+pytestmark = pytest.mark.skipif(not supports_sharding(), reason="needs PyTorch 2.13")
 TRAINING: Mapping[str, Any] = {
     "steps": 4,
     "evaluate_every": 2,

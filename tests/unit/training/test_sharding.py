@@ -23,8 +23,9 @@ from heedful.lazy_tensors import LazyTensors
 from heedful.tensors import Tokens
 from heedful.training import Adam, BF16WithMasters, DistributedContext, FullPrecision, TrainingSnapshot, TrainState
 from heedful.training.precision import Precision
-from heedful.training.sharding import ShardedPrecision
+from heedful.training.sharding import ShardedPrecision, supports_sharding
 
+pytestmark = pytest.mark.skipif(not supports_sharding(), reason="needs PyTorch 2.13")
 WORLD = DistributedContext(0, 1, torch.device("cpu"))
 IDS = torch.randint(0, 11, (3, 5), generator=torch.Generator().manual_seed(2))
 TOKENS = Tokens(IDS, torch.arange(5).expand(3, 5))
