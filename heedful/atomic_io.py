@@ -460,7 +460,7 @@ def verify_file(folder: Path, name: str, *, manifest: RunManifest, fits_memory: 
     """
     path = folder / name
     if name not in manifest.files:
-        raise RunError(f"{path}: is not part of this run's manifest; restore the folder from a copy or train again")
+        raise RunError(f"{path}: is not part of this run's {MANIFEST}; restore the folder from a copy or train again")
     try:
         max_bytes = get_memory_limit() if fits_memory else None
         actual = compute_digest(resolve_inside(folder, name), max_bytes=max_bytes)
