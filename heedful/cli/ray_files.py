@@ -30,7 +30,7 @@ def answer_files(args: FileSetOptions) -> int:
 
     Raises:
         RecipeError: an option does not fit --ray, two files have the same name, or the cluster lacks what is asked for.
-        RunError: there is no such run, or Ray stopped.
+        RunError: the run does not exist, or Ray stopped.
         MissingExtraError: Ray is not installed.
     """
     folder = _check_options(args)

@@ -171,7 +171,7 @@ def _restore_saved_files(
     folder: Path, names: Sequence[str], *, key: str
 ) -> tuple[Mapping[str, Any], dict[str, Any]] | None:
     """Return the state that was saved in a folder with a key, and the checksums of its files so far, after their later
-    bytes are cut off; None if there is no such state, or a file differs from what was saved.
+    bytes are cut off; None if no state was saved, or a file differs from what was saved.
     """
     try:
         record = read_json(folder / UNFINISHED_FILE)

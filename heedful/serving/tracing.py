@@ -221,7 +221,7 @@ def wrap_with_spans(queue: str, work: Callable[[], T]) -> Callable[[], T]:
 
 
 def start_job_trace(num_examples: int) -> JobTrace | None:
-    """Start the span of a job that is sent to a model now; None if there is no current span."""
+    """Start the span of a job that is sent to a model now; None outside a span."""
     parent = _CURRENT_SPAN.get()
     if parent is None:
         return None

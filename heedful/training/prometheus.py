@@ -49,7 +49,7 @@ _UPDATE_BUCKETS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 _MAX_WAIT_SECONDS: Final = 60.0
 """Maximum seconds that a training waits at its end until its last numbers have been read."""
 _RECENT_SECONDS: Final = 180.0
-"""Maximum seconds since the last reading if there still is somebody who reads."""
+"""Maximum seconds since the last reading while metrics are still being read."""
 _ANSWER_SECONDS: Final = 0.2
 """Seconds for sending the last answer."""
 _MAX_PORT: Final = 65_535
@@ -120,7 +120,7 @@ class TrainingMetrics(Callback):
         """Set the size of the epoch and the progress so far."""
         self._forecast = self._forecast.with_plan(plan)
         self._state.state("training")
-        self._set(epoch_updates=plan.updates, epoch_updates_done=plan.done)
+        self._set_gauges(epoch_updates=plan.updates, epoch_updates_done=plan.done)
         self._set_progress(plan.progress)
         if self._num_labels is None:
             self._num_labels = plan.progress.labels
@@ -129,7 +129,7 @@ class TrainingMetrics(Callback):
     def on_step_end(self, update: StepMetrics) -> None:
         """Set the numbers of an update."""
         self._forecast = forecast = self._forecast.with_update(update)
-        self._set(
+        self._set_gauges(
             step=update.step,
             epoch=update.epoch,
             loss=update.loss,
@@ -146,7 +146,7 @@ class TrainingMetrics(Callback):
             self._parts.labels(name).set(part.mean)
         end = forecast.estimate_end()
         if end is not None:
-            self._set(remaining_seconds=end.seconds)
+            self._set_gauges(remaining_seconds=end.seconds)
 
     def on_evaluate(self, evaluation: ValidationResult) -> None:
         """Set the metrics of an evaluation."""
@@ -159,19 +159,19 @@ class TrainingMetrics(Callback):
     def on_save(self, checkpoint: SavedCheckpoint) -> None:
         """Set the step and the time of the last checkpoint."""
         self._save_seconds.observe(checkpoint.seconds)
-        self._set(checkpoint_step=checkpoint.progress.step, checkpoint_timestamp_seconds=time.time())
+        self._set_gauges(checkpoint_step=checkpoint.progress.step, checkpoint_timestamp_seconds=time.time())
 
     def set_outcome(self, outcome: TrainingOutcome) -> None:
         """Set how training has ended."""
         self.outcome = outcome
         self._state.state(outcome)
         if outcome == "finished":
-            self._set(remaining_seconds=0.0)
+            self._set_gauges(remaining_seconds=0.0)
 
     def _set_progress(self, progress: TrainState) -> None:
         """Set the gauges of the progress of training."""
         last_step = self._forecast.last_step
-        self._set(
+        self._set_gauges(
             step=progress.step,
             epoch=progress.epoch,
             elapsed_seconds=progress.seconds,
@@ -179,9 +179,9 @@ class TrainingMetrics(Callback):
             last_step=math.nan if last_step is None else last_step,
         )
         if progress.best is not None and progress.best_step is not None:
-            self._set(best=progress.best, best_step=progress.best_step)
+            self._set_gauges(best=progress.best, best_step=progress.best_step)
 
-    def _set(self, **values: float) -> None:
+    def _set_gauges(self, **values: float) -> None:
         for name, value in values.items():
             self._gauges[name].set(value)
 
