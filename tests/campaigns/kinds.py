@@ -9,7 +9,7 @@ from campaigns.hostile import HostileCampaign
 from campaigns.kills import KillCampaign
 from campaigns.load import LoadCampaign
 from campaigns.readers import ReaderCampaign
-from campaigns.soak import SoakCampaign
+from campaigns.soak import ServingSoak, TrainingSoak
 from campaigns.threads import ThreadCampaign
 
 _ALL: tuple[type[Campaign], ...] = (
@@ -19,7 +19,8 @@ _ALL: tuple[type[Campaign], ...] = (
     HostileCampaign,
     ReaderCampaign,
     LoadCampaign,
-    SoakCampaign,
+    TrainingSoak,
+    ServingSoak,
     ThreadCampaign,
 )
 KINDS: dict[str, type[Campaign]] = {kind.name: kind for kind in _ALL}
