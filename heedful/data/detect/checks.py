@@ -92,6 +92,12 @@ class TextCheck(ABC, Generic[Measure]):
     def measure(self, texts: Sequence[str]) -> Measure | None:
         """Return the value by which the texts of an example are judged; None if they have no fault."""
 
+    def measure_all(self, examples: Sequence[Sequence[str]]) -> Sequence[Measure | None]:
+        """Return what `measure` returns for the texts of each example, in order; a check overrides this if many
+        examples together take less time.
+        """
+        return [self.measure(texts) for texts in examples]
+
     def find_faults(self, counts: Counter[Measure]) -> Sequence[Measure]:
         """Return the values that are faults, the worst first; all by default. `counts` says how often each value was
         measured.

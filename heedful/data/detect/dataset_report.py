@@ -141,8 +141,9 @@ def _count_characters(example: DatasetExample) -> int:
 def _measure_examples(
     checks: Sequence[DataCheck], examples: Sequence[tuple[Sequence[str], Sequence[str]]]
 ) -> Sequence[Sequence[Any]]:
-    """Return what each check measures of each example, given as its texts and its labels."""
-    return [[check.measure(*example) for check in checks] for example in examples]
+    """Return what each check measures of each example, given as its texts and its labels; a row is an example."""
+    columns = [check.measure_all(examples) for check in checks]
+    return [[column[row] for column in columns] for row in range(len(examples))]
 
 
 class _LengthStatistics:

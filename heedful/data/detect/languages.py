@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from heedful.language_tags import parse_tag
 
 if TYPE_CHECKING:
-    from py3langid.langid import LanguageIdentifier
+    from heedful.data.detect.language_scorer import LanguageScorer
 
 _NAME_TABLE: Final = """\
 aa Afar
@@ -304,7 +304,7 @@ def is_other_language(guessed: LanguageInfo, expected: LanguageInfo) -> bool:
     """
     if not guessed or not expected or is_similar_language(guessed, expected):
         return False
-    return expected.code in map(_get_code, _load_identifier().labels)
+    return expected.code in map(_get_code, _load_scorer().labels)
 
 
 def guess_language(texts: Iterable[str]) -> LanguageInfo:
@@ -315,23 +315,38 @@ def guess_language(texts: Iterable[str]) -> LanguageInfo:
     text = " ".join(text[:_TEXT_CHARACTERS] for text in texts)[:_MAX_CHARACTERS]
     if not any(map(str.isalpha, text)):
         return LanguageInfo()
+    stretches = [text[start : start + _STRETCH_CHARACTERS] for start in range(0, len(text), _STRETCH_CHARACTERS)]
     weights = defaultdict[str, float](float)
-    for start in range(0, len(text), _STRETCH_CHARACTERS):
-        stretch = text[start : start + _STRETCH_CHARACTERS]
-        code, probability = _identify(stretch)
+    for stretch, (code, probability) in zip(stretches, _identify_texts(stretches), strict=True):
         weights[code] += probability * len(stretch)
     code = max(weights, key=lambda key: weights[key])
-    is_certain = weights[code] >= _MIN_PROBABILITY * len(text)
-    return LanguageInfo(code) if is_certain and code in LANGUAGE_NAMES else LanguageInfo()
+    return _accept_language(code, weights[code] / len(text))
 
 
-def _identify(text: str) -> tuple[str, float]:
-    """Return the code of the most probable language of a text, and its probability, that of its varieties included."""
-    label, probability = _load_identifier().classify(text)
-    code = _get_code(label)
-    if code in _IDENTIFIED_VARIETIES.values() and probability < _MIN_PROBABILITY:
-        probability = sum(value for other, value in _load_identifier().rank(text) if _get_code(other) == code)
-    return code, probability
+def guess_languages(texts: Sequence[str]) -> Sequence[LanguageInfo]:
+    """Return the language of each text, as `guess_language` does for one, but in a quarter of the time."""
+    shortened = [text[:_TEXT_CHARACTERS] for text in texts]
+    return [
+        _accept_language(code, probability) if any(map(str.isalpha, text)) else LanguageInfo()
+        for text, (code, probability) in zip(shortened, _identify_texts(shortened), strict=True)
+    ]
+
+
+def _accept_language(code: str, probability: float) -> LanguageInfo:
+    """Return a language if it is probable enough; else the unknown language."""
+    return LanguageInfo(code) if probability >= _MIN_PROBABILITY and code in LANGUAGE_NAMES else LanguageInfo()
+
+
+def _identify_texts(texts: Sequence[str]) -> Iterator[tuple[str, float]]:
+    """Yield the code of the most probable language of each text, and its probability, that of its varieties included."""
+    scorer = _load_scorer()
+    codes = [_get_code(label) for label in scorer.labels]
+    probabilities = scorer.score_texts(texts)
+    for row, best in zip(probabilities, probabilities.argmax(1).tolist(), strict=True):
+        code, probability = codes[best], float(row[best])
+        if code in _IDENTIFIED_VARIETIES.values() and probability < _MIN_PROBABILITY:
+            probability = sum(float(value) for value, other in zip(row, codes, strict=True) if other == code)
+        yield code, probability
 
 
 def _get_code(label: str) -> str:
@@ -340,8 +355,10 @@ def _get_code(label: str) -> str:
 
 
 @cache
-def _load_identifier() -> LanguageIdentifier:
+def _load_scorer() -> LanguageScorer:
     """Load the model of py3langid, 104 MB in memory, which takes a third of a second."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    from heedful.data.detect.language_scorer import LanguageScorer
+
+    return LanguageScorer(LanguageIdentifier.from_model_file(MODEL_FILE))

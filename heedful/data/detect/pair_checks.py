@@ -26,7 +26,13 @@ from heedful.data.detect.checks import (
 from heedful.data.detect.file_names import DatasetPart
 from heedful.data.detect.format import CheckResult, DataCheck, DatasetExample
 from heedful.data.detect.hash_sample import HashSet, TextSample, hash_texts, normalise_text
-from heedful.data.detect.languages import LanguageInfo, guess_language, is_other_language, is_similar_language
+from heedful.data.detect.languages import (
+    LanguageInfo,
+    guess_language,
+    guess_languages,
+    is_other_language,
+    is_similar_language,
+)
 
 _NUMBER: Final = re.compile(r"\d(?:[\d.,\u00a0\u202f'’]*\d)?")  # noqa: RUF001  # separators of thousands
 _NON_DIGITS: Final = re.compile(r"\D")
@@ -165,10 +171,18 @@ class PairLanguageCheck(TextCheck[LanguageFault]):
         """Return "swapped" if each side is in the other's language, "same" if both are in one language, "other" if a
         side is in a third one; None if both are right.
         """
+        return self.measure_all([texts])[0]
+
+    def measure_all(self, examples: Sequence[Sequence[str]]) -> Sequence[LanguageFault | None]:
+        """Return what `measure` returns for each pair; languages of many texts are identified together."""
+        if not any(self._languages):
+            return [None] * len(examples)
+        sources, targets = (guess_languages([texts[side] for texts in examples]) for side in (0, 1))
+        return [self._judge_pair(*each) for each in zip(examples, sources, targets, strict=True)]
+
+    def _judge_pair(self, texts: Sequence[str], source: LanguageInfo, target: LanguageInfo) -> LanguageFault | None:
+        """Return the fault of a pair whose sides are in these languages."""
         expected = self._languages
-        if not any(expected):
-            return None
-        source, target = (guess_language([text]) for text in texts)
         if all(expected) and expected[0] != expected[1]:
             if (source, target) == expected[::-1]:
                 return "swapped"
@@ -212,6 +226,12 @@ class LanguageCheck(DataCheck):
     def measure(self, texts: Sequence[str], labels: Sequence[str]) -> LanguageFault | None:
         """Return what is wrong with the languages of a pair; None if nothing is."""
         return None if self._check is None else self._check.measure(texts)
+
+    def measure_all(self, examples: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Sequence[LanguageFault | None]:
+        """Return what `measure` returns for each example."""
+        if self._check is None:
+            return [None] * len(examples)
+        return self._check.measure_all([texts for texts, _ in examples])
 
     def add_measured(
         self, example: DatasetExample, part: DatasetPart, location: str, *, value: LanguageFault | None

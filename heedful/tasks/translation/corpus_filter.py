@@ -170,16 +170,17 @@ def filter_pairs(
     # A rule that remembers pairs, and all rules after it, are applied here, to the pairs that passed the others.
     num_single = next((number for number, rule in enumerate(rules) if rule.remembers), len(rules))
     workers = ChunkWorkers(
-        lambda chunk: [_find_rejecting_rule(rules[:num_single], faults, pair) for pair in chunk],
+        lambda chunk: _find_rejecting_rules(rules[:num_single], faults, chunk),
         processes,
         _count_characters,
     )
     for chunk, single_numbers in workers.map(pairs()):
         start = len(numbers)
-        numbers.extend(
-            _find_rejecting_rule(rules, faults, pair, first=num_single) if number == KEPT_NUMBER else number
-            for pair, number in zip(chunk, single_numbers, strict=True)
-        )
+        passed = [index for index, number in enumerate(single_numbers) if number == KEPT_NUMBER]
+        later_numbers = _find_rejecting_rules(rules, faults, [chunk[index] for index in passed], first=num_single)
+        numbers.extend(single_numbers)
+        for index, number in zip(passed, later_numbers, strict=True):
+            numbers[start + index] = number
         if score is not None:
             passed = [index for index, _ in enumerate(chunk) if numbers[start + index] == KEPT_NUMBER]
             scores_found = dict(zip(passed, score([chunk[index] for index in passed]), strict=True))
@@ -195,17 +196,30 @@ def _count_characters(pair: TextPair) -> int:
     return sum(map(len, pair))
 
 
-def _find_rejecting_rule(
-    rules: Sequence[TextCheck[Any]], faults: Mapping[TextCheck[Any], frozenset[Any]], pair: TextPair, *, first: int = 0
-) -> int:
-    """Return the number of the first rule that rejects a pair, or `KEPT_NUMBER`; `faults` are the values that rules
-    which compare all pairs reject. Rules before number `first` are left out.
+def _find_rejecting_rules(
+    rules: Sequence[TextCheck[Any]],
+    faults: Mapping[TextCheck[Any], frozenset[Any]],
+    pairs: Sequence[TextPair],
+    *,
+    first: int = 0,
+) -> Sequence[int]:
+    """Return for each pair the number of the first rule that rejects it, or `KEPT_NUMBER`. A rule measures only pairs
+    that the rules before it accepted.
+
+    Args:
+        rules: all rules.
+        faults: values that are rejected by rules which compare all pairs.
+        pairs: the pairs, in the order of the corpus.
+        first: number of the first rule that is applied.
     """
+    numbers = [KEPT_NUMBER] * len(pairs)
+    passed: Sequence[int] = range(len(pairs))
     for number, rule in enumerate(rules[first:], first):
-        value = rule.measure(pair)
-        if value is not None and (rule not in faults or value in faults[rule]):
-            return number
-    return KEPT_NUMBER
+        for index, value in zip(passed, rule.measure_all([pairs[index] for index in passed]), strict=True):
+            if value is not None and (rule not in faults or value in faults[rule]):
+                numbers[index] = number
+        passed = [index for index in passed if numbers[index] == KEPT_NUMBER]
+    return numbers
 
 
 def _apply_threshold(

@@ -12,11 +12,13 @@ from heedful.data.detect.file_names import get_suffix, parse_file_name
 from heedful.data.detect.languages import (
     LanguageInfo,
     guess_language,
+    guess_languages,
     is_other_language,
     is_similar_language,
     parse_column_language,
     parse_language_code,
 )
+from heedful.data.detect.pair_checks import PairLanguageCheck
 
 SENTENCES = {
     "en": "The committee said that it would not be able to accept the proposal because they had no time for it and him.",
@@ -212,3 +214,18 @@ def test_short_sentences_are_never_taken_for_another_language(code: str) -> None
 )
 def test_languages_in_names_of_columns(name: str, code: str) -> None:
     assert parse_column_language(name).code == code
+
+
+def test_languages_of_many_texts_are_those_of_each() -> None:
+    texts = [*SENTENCES.values(), "", "1 2 3", SENTENCES["de"].upper(), SENTENCES["en"] * 40, "ja", "\ud800"]
+    assert guess_languages(texts) == [guess_language([text]) for text in texts]
+    assert guess_languages([]) == []
+
+
+def test_many_pairs_are_judged_like_each() -> None:
+    check = PairLanguageCheck(LanguageInfo("en"), LanguageInfo("de"))
+    english, german, french = (SENTENCES[code] for code in ("en", "de", "fr"))
+    pairs = [(english, german), (german, english), (english, english), (english, french), ("1", "2"), ("", german)]
+    faults = [None, "swapped", "same", "other", None, None]
+    assert check.measure_all(pairs) == faults == [check.measure(pair) for pair in pairs]
+    assert check.measure_all([]) == []
