@@ -1,10 +1,10 @@
 """Measures memory and losses of a training whose parameters are split over processes.
 
-    python benchmarks/sharding.py [--width 512] [--layers 8] [--steps 3] [--processes 1 2 4]
+    python benchmarks/sharding.py [--width 512] [--layers 8] [--steps 3] [--processes 1 2 4] [--only-split]
 
 A language model learns from made-up text in fp32, without dropout, on CPUs (gloo). For each number of processes, with
 and without training.shard, the output has the losses of all updates, the memory of all live tensors of a process after
-the last update (weights, moments, averages), and its peak memory with libraries.
+the last update (weights, moments, averages), and the peak memory with libraries of the first process and of the others.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ class Recorder(Callback):
     def on_evaluate(self, evaluation: ValidationResult) -> None:
         """Print what was recorded, and the memory."""
         if self.losses:
-            print(json.dumps({"losses": self.losses, **measure_memory()}), flush=True)
+            print(json.dumps({"losses": self.losses, "tensors": measure_tensors()}), flush=True)
 
 
-def measure_memory() -> dict[str, int]:
-    """Return the bytes of all live tensors, each storage once, and the peak memory of the process."""
+def measure_tensors() -> int:
+    """Return the bytes of all live tensors, each storage once."""
     storages = {}
     for value in gc.get_objects():
         if (
@@ -79,11 +79,11 @@ def measure_memory() -> dict[str, int]:
             and type(value) in (torch.Tensor, torch.nn.Parameter)
         ):
             storages[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
-    return {"tensors": sum(storages.values()), "peak": get_peak_memory(torch.device("cpu")) or 0}
+    return sum(storages.values())
 
 
 def measure(folder: Path, arguments: argparse.Namespace, *, count: int, shard: bool) -> dict[str, float | list[float]]:
-    """Train with `count` processes; return what the first of them has printed."""
+    """Train with `count` processes; return the losses and the memory."""
     target = folder / f"{count}-{shard}"
     target.mkdir()
     words = random.Random(1)
@@ -100,7 +100,10 @@ def measure(folder: Path, arguments: argparse.Namespace, *, count: int, shard: b
     output = subprocess.run(
         [*command, __file__, "--recipe", str(recipe)], env=environment, stdout=subprocess.PIPE, text=True, check=True
     ).stdout
-    return dict(json.loads(output.splitlines()[-1]))
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    peaks = [line["peak"] for line in sorted((line for line in lines if "peak" in line), key=lambda line: line["rank"])]
+    last = next(line for line in reversed(lines) if "losses" in line)
+    return {**last, "peak": peaks[0], "peak of others": max(peaks[1:], default=0)}
 
 
 def main() -> None:
@@ -110,21 +113,25 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--only-split", action="store_true", help="leave out processes that hold the whole model")
     parser.add_argument("--recipe", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.recipe:
         train(arguments.recipe, device="cpu", listeners=[Recorder()])
+        peak = get_peak_memory(torch.device("cpu")) or 0
+        print(json.dumps({"rank": int(os.environ["RANK"]), "peak": peak}) + "\n", end="", flush=True)
         return
     reference: list[float] = []
     with tempfile.TemporaryDirectory() as name:
         for count in arguments.processes:
-            for shard in (False, True) if count > 1 else (False,):
+            for shard in (True,) if arguments.only_split else (False, True) if count > 1 else (False,):
                 found = measure(Path(name), arguments, count=count, shard=shard)
                 losses = found["losses"]
                 assert isinstance(losses, list)
                 reference = reference or losses
                 apart = max(abs(a - b) / b for a, b in zip(losses, reference, strict=True))
-                memory = "  ".join(f"{key} {float(found[key]) / 2**20:,.0f} MiB" for key in ("tensors", "peak"))  # type: ignore[arg-type]
+                sizes = {key: float(found[key]) / 2**20 for key in ("tensors", "peak", "peak of others")}  # type: ignore[arg-type]
+                memory = "  ".join(f"{key} {size:,.0f} MiB" for key, size in sizes.items())
                 print(f"{count} processes  shard {shard!s:5}  {memory}  losses differ by {apart:.1e}: {losses}")
 
 

@@ -24,13 +24,13 @@ from heedful.blocks.recurrent import RecurrentCell
 from heedful.blocks.residual import TokenBatchNorm
 from heedful.blocks.transformer import TransformerStack
 from heedful.errors import RecipeError
-from heedful.models.parameters import find_shared_names
+from heedful.models.parameters import find_shared_names, replace_tensor
 
 TensorOrModule = TypeVar("TensorOrModule", Tensor, nn.Module)
 _FILL_FUNCTIONS: Final = frozenset(
     {"normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "zero_", "fill_", "copy_"}
 )
-"""Functions that fill tensors; on the meta device they would load torch's compiler, which takes seconds."""
+"""Functions that fill tensors; for tensors on the meta device they would load torch's compiler, which takes seconds."""
 MAX_MODULES: Final = 100_000
 """Maximum number of modules of a model; a thousand layers have half as many."""
 _LONGEST_RANGE: Final = 2**26
@@ -45,7 +45,7 @@ _MAX_OUTPUT_RATIO: Final = 8
 
 
 class _NoFillMode(TorchFunctionMode):
-    """Torch function mode that skips filling of tensors and refuses huge ranges."""
+    """Torch function mode that skips filling of tensors without memory and refuses huge ranges."""
 
     def __torch_function__(
         self,
@@ -54,11 +54,13 @@ class _NoFillMode(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call `func`, but return the tensor unchanged if `func` fills it, and raise `OverflowError` for a huge
-        range.
+        """Call `func`, but return the tensor unchanged if `func` fills one on the meta device, and raise
+        `OverflowError` for a huge range.
         """
         if getattr(func, "__name__", "") in _FILL_FUNCTIONS:
-            return args[0] if args else (kwargs or {})["tensor"]
+            target = args[0] if args else (kwargs or {})["tensor"]
+            if target.is_meta:
+                return target
         options = dict(kwargs or {})
         if func is torch.arange:  # small, and so is everything made from it
             options["device"] = "cpu"
@@ -178,6 +180,26 @@ def build_without_memory(*, max_bytes: float = math.inf) -> Iterator[None]:
     """Context manager: build models on the meta device, without memory, but with the limit of `limit_model_size`."""
     with limit_model_size(max_bytes=max_bytes, meta=True), torch.device("meta"), _NoFillMode():
         yield
+
+
+@contextmanager
+def build_without_weights() -> Iterator[None]:
+    """Context manager: build models whose parameters have a shape but no memory (meta device). Only scalars and buffers
+    have memory; nothing is drawn at random for the others.
+    """
+    thread = threading.get_ident()
+
+    def free_parameter(_module: nn.Module, _name: str, parameter: nn.Parameter | None) -> None:
+        if parameter is None or parameter.is_meta or not parameter.dim() or threading.get_ident() != thread:
+            return
+        replace_tensor(parameter, torch.empty_like(parameter, device="meta"))
+
+    hook = register_module_parameter_registration_hook(free_parameter)
+    try:
+        with _NoFillMode():
+            yield
+    finally:
+        hook.remove()
 
 
 @dataclass(frozen=True)

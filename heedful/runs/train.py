@@ -7,7 +7,7 @@ import math
 import platform
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
@@ -22,11 +22,12 @@ from heedful.data.batches import sum_tokens_by_text
 from heedful.data.corpus import Corpus
 from heedful.engines.select_engine import require_engine
 from heedful.errors import RecipeError
+from heedful.models.model_size import build_without_weights
 from heedful.recipes.error_messages import find_risks
 from heedful.recipes.load import load_recipe
 from heedful.recipes.recipe import DataConfig, Recipe, format_data_key
 from heedful.runs.checkpoints import METRICS_FILE, load_snapshot, write_final_model
-from heedful.runs.device import find_device, trim_malloc, tune_malloc
+from heedful.runs.device import find_device, limit_malloc, trim_malloc, tune_malloc
 from heedful.runs.initialization import build_model_to_resume, ignore_message, init_model
 from heedful.runs.load import get_engine, has_checkpoint, load_trained_model
 from heedful.runs.metrics_log import MetricsLog, read_curve
@@ -146,10 +147,13 @@ def _train_recipe(
     """
     recipe = resolved.recipe
     require_inputs(recipe)
-    tune_malloc()
     if recipe.training.threads is not None:
         torch.set_num_threads(recipe.training.threads)
     with init_distributed(find_device(device)) as process_group, ExitStack() as stack:
+        if is_sharded(recipe.training, process_group):
+            limit_malloc()
+        else:
+            tune_malloc()
         if (engine := get_engine(recipe, process_group.device)) is not None:
             require_engine(engine, device=process_group.device)
 
@@ -316,7 +320,9 @@ def _update_model(
     origin = resolved.take_origin()
     snapshot = load_snapshot(run.folder, lazily=is_sharded(run.recipe.training, process_group))
     past = snapshot.progress if snapshot else TrainState()
-    model = init_model(run, origin, log=log) if snapshot is None else build_model_to_resume(run, origin)
+    receives_weights = is_sharded(run.recipe.training, process_group) and not process_group.is_leader
+    with build_without_weights() if receives_weights else nullcontext():
+        model = init_model(run, origin, log=log) if snapshot is None else build_model_to_resume(run, origin)
     del origin  # its weights have been copied
     freeze_parameters(model, run.recipe.training)
     set_gradient_checkpointing(model, run.recipe.training)

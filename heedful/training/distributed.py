@@ -84,6 +84,12 @@ class DistributedContext:
             for tensor, sum_part in zip(bucket, torch.split(flat, [t.numel() for t in bucket]), strict=True):
                 tensor.copy_(sum_part.view_as(tensor))
 
+    def broadcast_(self, tensors: Iterable[Tensor]) -> None:
+        """Replace each tensor by that of the leading process, in place."""
+        for tensor in tensors if self.size > 1 else ():
+            with _convert_peer_errors():
+                distributed.broadcast(tensor, 0)
+
     def broadcast(self, numbers: list[float]) -> list[float]:
         """Return the numbers of the leading process in every process; each must give a list of the same length."""
         if self.size == 1:

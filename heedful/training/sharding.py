@@ -24,6 +24,7 @@ from torch.distributed.fsdp._fully_shard import _fsdp_state
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from heedful.lazy_tensors import LazyTensors, build_templates
+from heedful.models.parameters import replace_tensor
 from heedful.training.callbacks import TrainingSnapshot, require_same_tensors
 from heedful.training.distributed import DistributedContext, all_reduce_gradients, convert_lost_peers
 from heedful.training.precision import Precision
@@ -61,8 +62,9 @@ class ShardedPrecision(Precision):
     number by itself. All processes must call the layers equally often, and compute gradients of the same parameters.
 
     Args:
-        model: the model to train, with the same weights in all processes; its parameters become `DTensor`s on the
-            device of `distributed`.
+        model: the model to train. All processes get the weights and buffers of the leading process; in the others,
+            parameters may be without memory (`build_without_weights`). They become `DTensor`s on the device of
+            `distributed`.
         distributed: the process group.
         layers: modules of the model. The parameters of each are gathered while its `forward` or `init_state` runs, and
             again for its backward pass. Layers that share parameters are gathered like the rest of the model.
@@ -268,11 +270,14 @@ def _shard_modules(
         "offload_policy": CPUOffloadPolicy() if offload and device.type != "cpu" else OffloadPolicy(),
         "ignored_params": {parameter for parameter in model.parameters() if parameter.dim() == 0},
     }
-    for parameter in options["ignored_params"]:
-        parameter.data = parameter.data.to(device)
+    # layer by layer, so that no process but the leading one ever holds the whole model
+    received: set[int] = set()
     for layer in _iter_unshared_layers(model, layers):
+        _receive_weights(layer, context, received=received)
         fully_shard(layer, reshard_after_forward=True, **options)
         register_fsdp_forward_method(layer, "init_state")
+        received |= {id(parameter) for parameter in layer.parameters()}
+    _receive_weights(model, context, received=received)
     root = _RootModule(model)
     fully_shard(root, **options)
     for module in root.modules():
@@ -280,6 +285,23 @@ def _shard_modules(
             module.set_force_sum_reduction_for_comms(True)
             module.set_gradient_divide_factor(1.0)
     return root
+
+
+def _receive_weights(module: nn.Module, context: DistributedContext, *, received: Collection[int]) -> None:
+    """Give each parameter and buffer of a module memory on the device of the context, and the numbers of the leading
+    process; leave out the parameters whose `id` is in `received`.
+    """
+    for parameter in module.parameters():
+        if id(parameter) in received:
+            continue
+        if parameter.is_meta:
+            replace_tensor(parameter, torch.empty(parameter.shape, dtype=parameter.dtype, device=context.device))
+        else:
+            parameter.data = parameter.data.to(context.device).contiguous()
+        context.broadcast_([parameter.data])
+    for buffer in module.buffers():
+        buffer.data = buffer.data.to(context.device).contiguous()
+        context.broadcast_([buffer.data])
 
 
 def _iter_unshared_layers(model: nn.Module, layers: Collection[nn.Module]) -> Iterator[nn.Module]:

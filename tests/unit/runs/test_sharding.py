@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from task_runs import create_task_runs
+from task_runs import READING, create_task_runs
 from torchrun_training import run_processes, start_processes
-from untrained_runs import create_language_model_run
+from untrained_runs import create_language_model_run, create_untrained_run
 
 import heedful
 from heedful.errors import RecipeError
@@ -84,16 +84,63 @@ def require_same_training(run: Path, reference: Path, *, tolerance: float = 1e-6
         torch.testing.assert_close(weight, others[name], rtol=10 * tolerance, atol=10 * tolerance)
 
 
+def create_joint_runs(folder: Path) -> dict[str, Path]:
+    """Create a run of matching and one of several tasks on the data of `create_task_runs` in the same folder."""
+
+    def build_data(name: str) -> dict[str, Any]:
+        part = {"path": str(folder / name)}
+        return {"train": part, "validation": part, "max_length": 24}
+
+    pairs = {"source": str(folder / "t.en"), "target": str(folder / "t.de")}
+    tables: Mapping[str, Mapping[str, Any]] = {
+        "match": {
+            "task": "matching",
+            "data": {"train": pairs, "validation": pairs, "max_length": 24},
+            "training": {"steps": 1, "pairs": 7, "margin": 0.1},
+        },
+        "several": {
+            "task": "multitask",
+            "tasks": {
+                name: {"kind": kind, "data": build_data(file), "weight": weight}
+                for name, kind, file, weight in (
+                    ("class", "classification", "c.tsv", 1.0),
+                    ("tags", "tagging", "g.txt", 0.5),
+                    ("answers", "spans", "q.jsonl", 2.0),
+                )
+            },
+            "training": {"steps": 1},
+        },
+    }
+    return {
+        name: create_untrained_run(
+            {"output": str(folder / name), "tokenizer": {"kind": "words"}, "model": READING, **table}
+        )
+        for name, table in tables.items()
+    }
+
+
 @pytest.mark.slow
-def test_models_of_twelve_tasks_are_trained_like_by_one_process(tmp_path: Path) -> None:
+def test_models_of_all_tasks_are_trained_like_by_one_process(tmp_path: Path) -> None:
     (tmp_path / "given").mkdir()
     runs = create_task_runs(tmp_path / "given")
-    alone = {name: write_recipe(tmp_path / f"{name}-alone", like=run) for name, run in runs.items()}
-    sharded = {name: write_recipe(tmp_path / f"{name}-sharded", like=run, shard=True) for name, run in runs.items()}
-    for recipe in alone.values():
-        heedful.train(recipe, device="cpu")
-    finished = run_processes(list(sharded.values()), count=2)
-    assert finished.returncode == 0, finished.stderr
+    runs |= create_joint_runs(tmp_path / "given")
+    more: Mapping[str, Any] = {
+        "several": {"steps": 12, "accumulate": 2, "optimizer": {"epsilon": 1e-3, "weight_decay": 0.1}}
+    }
+    alone, sharded = (
+        {
+            name: write_recipe(tmp_path / f"{name}-{shard}", like=run, shard=shard, **more.get(name, {}))
+            for name, run in runs.items()
+        }
+        for shard in (False, True)
+    )
+    for name, recipe in alone.items():
+        if name != "match":
+            heedful.train(recipe, device="cpu")
+    # pairs are compared with those of the same share
+    for recipes in ([alone["match"]], list(sharded.values())):
+        finished = run_processes(recipes, count=2)
+        assert finished.returncode == 0, finished.stderr
     for name, recipe in sharded.items():
         if name == "detect":  # its replaced tokens are drawn at random in each process
             assert read_metrics(recipe.parent / "run")[-1]["step"] == TRAINING["steps"]
