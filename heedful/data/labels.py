@@ -13,7 +13,7 @@ from typing import Final, final
 from heedful.errors import DataError, RunError
 from heedful.files import read_json
 
-_NUMBER: Final = re.compile(r"[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:e[+-]?\d+)?", re.IGNORECASE)
+_NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:e[+-]?\d+)?", re.IGNORECASE)
 _THOUSANDS: Final = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 _MISSING_VALUES: Final = frozenset(
     {

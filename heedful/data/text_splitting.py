@@ -29,7 +29,7 @@ _CLOSING = "\"'”’»›)]}」』】）〉》"
 _OPENING = "\"'“‘„‚«‹([{「『【（〈《¿¡-–—*"
 _SENTENCE_END: Final = re.compile(
     rf"(?P<wide>[{_WIDE_MARKS}]+[{re.escape(_CLOSING)}]*)\s*"
-    rf"|(?P<marks>[.!?…؟۔।]+)(?P<close>[{re.escape(_CLOSING)}]*)(?P<gap>\s+|$)"
+    rf"|(?P<marks>(?<![.!?…؟۔।])[.!?…؟۔।]+)(?P<close>[{re.escape(_CLOSING)}]*)(?P<gap>\s+|$)"
 )
 _LAST_WORD: Final = re.compile(r"[^\s(\[{\"'“‘„«/-]*$")
 _BEFORE_ORDINAL: Final = re.compile(r"\b(?:am|ab|bis|vom|zum|im|beim|seit|der|die|das|den|dem|des)\s+$", re.IGNORECASE)

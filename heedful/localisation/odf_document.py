@@ -33,7 +33,7 @@ _BREAK_ELEMENTS: Final = frozenset(("line-break", "tab"))
 _SPACE_ELEMENTS: Final = frozenset(("s",))
 _IGNORED_ELEMENTS: Final = frozenset(("soft-page-break",))
 _INVISIBLE_PROPERTIES: Final = re.compile(
-    r"\s+[\w-]+:(?:(?:paragraph-)?rsid|(?:language|country|script|rfc-language-tag)(?:-asian|-complex)?)"
+    r"(?<!\s)\s+[\w-]+:(?:(?:paragraph-)?rsid|(?:language|country|script|rfc-language-tag)(?:-asian|-complex)?)"
     r"\s*=\s*(?:\"[^\"]*\"|'[^']*')"
 )
 """Style properties that do not change how text looks."""

@@ -26,7 +26,7 @@ ESCAPE_NAME: Final = "escape"
 NUMBER_NAME: Final = "number"
 
 _CONVERSION: Final = r"(?:hh|h|ll|l|z|j|t|L|q|I64|I32)?[diouxXeEfFgGaAcCsSpnvTqQbUKL](?![a-zA-Z])|@"
-_SPECIFIER: Final = rf"[-+#0']*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:{_CONVERSION})"
+_SPECIFIER: Final = rf"[-+#0']*+(?:\d++|\*)?(?:\.(?:\d++|\*))?(?:{_CONVERSION})"
 _VALUE: Final = r"\"[^\"]*\"|'[^']*'|\{(?:[^{}]|\{[^{}]*\})*\}|[^\s\"'<>{}]+"
 _ATTRIBUTE: Final = rf"\s+[\w:.@#*()\[\]-]+(?:\s*=\s*(?:{_VALUE}))?"
 _BBCODE: Final = (
@@ -69,7 +69,7 @@ _SIGN_RULES: Final = (
     ("variable", r"%\([^()\n]*\)[-+#0]*\d*(?:\.\d+)?[a-zA-Z]?|%<\w+>(?:[-+#0\d.]*[a-zA-Z])?"),
     (
         "variable",
-        rf"%\d+![^!\n]{{1,20}}!|%(?:\d+\$)?#@\w+@|%\d+\$?{_SPECIFIER}|%L?\d{{1,2}}(?!\d)|%%(?!\w+%%)|%{_SPECIFIER}",
+        rf"%\d+![^!\n]{{1,20}}!|%(?:\d+\$)?#@\w+@|%\d++\$?{_SPECIFIER}|%L?\d{{1,2}}(?!\d)|%%(?!\w+%%)|%{_SPECIFIER}",
     ),
     ("variable", r"%[A-Z][A-Z0-9_]+(?:(?: [A-Z0-9_]+)*%)?|%\w{2,}%|(?<![\w%])%[-+#0]*[A-Za-z]\w*"),
     # other signs before a name
@@ -143,7 +143,7 @@ _TOKEN: Final = re.compile(
     re.DOTALL,
 )
 _MESSAGE_START: Final = re.compile(
-    r"\{\s*[^{},\n]{0,80}?\s*,\s*(?:plural|select|selectordinal|choice)\s*(?:,|\}|$)|\{[^{}\n]{1,80}->\s"
+    r"\{\s*+[^{},\n]{0,80}+\s*+,\s*+(?:plural|select|selectordinal|choice)\s*+(?:,|\}|$)|\{[^{}\n]{1,80}->\s"
 )
 _MULTILINE_OPENING: Final = re.compile(r"[$#%@!]\{|\{[{%#]")
 """Openings of placeholders that may span several lines."""

@@ -28,7 +28,7 @@ from heedful.localisation.segments import Segment
 from heedful.localisation.translation_memory import NO_MATCHES, MemoryMatch
 
 _HEADER: Final = re.compile(r"nplurals\s*=\s*0*(\d{1,9})\s*;\s*plural\s*=\s*([^;]+)")
-_TOKEN: Final = re.compile(r"\s*((?<!\d)\d{1,9}(?!\d)|n|\|\||&&|[=!<>]=|[<>!%*/+()?:-])")
+_TOKEN: Final = re.compile(r"(?<!\d)\d{1,9}(?!\d)|n|\|\||&&|[=!<>]=|[<>!%*/+()?:-]")
 _PRECEDENCE: Final = (("||",), ("&&",), ("==", "!="), ("<", ">", "<=", ">="), ("+", "-"), ("*", "/", "%"))
 """Binary operators by precedence, lowest first."""
 _MAX_FORMS: Final = 64

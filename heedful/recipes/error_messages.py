@@ -371,7 +371,7 @@ _BARE_WORD_HINTS.update(dict.fromkeys(("false", "no", "off"), "is written false"
 _BARE_WORD_HINTS.update(dict.fromkeys(("none", "null", "nil"), "is not a value: leave the key out"))
 _PATTERN_HINTS: Final = (
     (
-        re.compile(r'"[^"]*\\[^"]*"'),
+        re.compile(r'"[^"\\]*\\[^"]*"'),
         "in double quotes a backslash begins an escape: write a path in single quotes, as in 'C:\\new\\train.txt', or "
         "with forward slashes",
     ),

@@ -88,6 +88,16 @@ _NESTINGS = (
 )
 
 
+_UNITS = (
+    *(bytes([sign]) for sign in b"9a !<&({[\"'\\\t=%#_:/?;,@|~$^*+-.\n\r"),
+    *(
+        text.encode()
+        for text in ("<!--", "a.", "a ", "1 ", "a=", "<a ", "</a>", "\u2026", "\u3002", "\ufeff", "\u0301", "\u061f")
+    ),
+)
+"""What is repeated many times."""
+
+
 def mutate_sample(samples: Sequence[bytes], draw: random.Random, *, name: str) -> bytes:
     """Return a mutation of one of the samples of a format; `name` is the name of the file."""
     content = draw.choice(samples)
@@ -109,6 +119,21 @@ def mutate_sample(samples: Sequence[bytes], draw: random.Random, *, name: str) -
     for _ in range(draw.choice((1, 1, 1, 2, 4))):
         content = mutate_structure(content, draw)
     return content
+
+
+def repeat_unit(content: bytes, draw: random.Random) -> bytes:
+    """Return a few bytes many times, which take long where time grows with the square of a length, and what may not
+    match after them.
+    """
+    place = draw.randrange(len(content) + 1)
+    units = (
+        content[place : place + draw.randrange(1, 12)],
+        draw.choice(_UNITS),
+        draw.choice(_UNITS) + draw.choice(_UNITS),
+    )
+    unit = draw.choice(units) or b" "
+    size = draw.choice((3_000, 20_000, 100_000))
+    return draw.choice((b"", *_UNITS)) + unit * (size // len(unit)) + draw.choice((b"", b"x", b"\n"))
 
 
 def _is_binary(content: bytes) -> bool:
@@ -141,7 +166,7 @@ def mutate_text(content: bytes, draw: random.Random) -> bytes:
     if not parts:
         return draw.choice(_INSERTED)
     place, other = draw.randrange(len(parts)), draw.randrange(len(parts))
-    match draw.randrange(13):
+    match draw.randrange(14):
         case 0:
             del parts[place : place + draw.choice((1, 1, 2, 5, 50))]
         case 1:
@@ -169,6 +194,8 @@ def mutate_text(content: bytes, draw: random.Random) -> bytes:
             parts[place] = json.dumps(value).encode() if draw.random() < 0.5 else str(value).encode(errors="replace")
         case 11:
             return b"".join(parts).replace(b"\n", draw.choice((b"\r\n", b"\r", b"\n\n", b"", b"\x0b")))
+        case 12:
+            parts[place:place] = [repeat_unit(b"".join(parts), draw)]
         case _:
             return mutate_bytes(content, draw)
     return b"".join(parts)

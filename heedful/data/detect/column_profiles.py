@@ -11,7 +11,9 @@ from typing import Final
 
 from heedful.data.detect.languages import parse_column_language
 from heedful.data.labels import is_missing_value, parse_number
+from heedful.errors import DataError
 
+_MAX_COLUMNS: Final = 16_384
 _MAX_DISTINCT: Final = 2000
 """Largest number of different values of a column that are counted."""
 _MAX_LABELS: Final = 200
@@ -21,7 +23,7 @@ _LABEL_NAMES: Final = re.compile(
     r"rating|stars|score|similarity|is_duplicate|answer|verdict|emotion"
 )
 _ID_NAMES: Final = re.compile(
-    r"#?\s*\d*\s*(id|idx|index|nr|no|num|number|guid|uuid|url|pairid|promptid)|.*[ _-]id|.*_url"
+    r"#?\s*(?:\d+\s*)?(id|idx|index|nr|no|num|number|guid|uuid|url|pairid|promptid)|.*[ _-]id|.*_url"
 )
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _NAME: Final = re.compile(r"#?\w[\w #.()/-]{0,39}")
@@ -129,10 +131,19 @@ def _has_many_numbers(profile: ColumnProfile) -> bool:
     return profile.numeric_share >= 0.98 and profile.num_distinct > 20
 
 
+class TooManyColumnsError(DataError):
+    """Raised for a table with too many columns; the message does not name the file."""
+
+
 def build_profiles(names: Sequence[str], rows: Iterable[Sequence[str]]) -> list[ColumnProfile]:
     """Compute the profile of each column of a table, given the names of the columns and the rows; missing values in
     short rows are empty.
+
+    Raises:
+        TooManyColumnsError: the table has more columns than a spreadsheet can hold.
     """
+    if len(names) > _MAX_COLUMNS:
+        raise TooManyColumnsError(f"has {len(names):,} columns, and at most {_MAX_COLUMNS:,} are read")
     table = [list(row) for row in rows]
     return [
         _build_profile(name, index, [row[index] if index < len(row) else "" for row in table])

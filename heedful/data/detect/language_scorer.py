@@ -52,7 +52,7 @@ class LanguageScorer:
             probabilities[block] = self._score_block([encoded[index] for index in block], lengths[block])
         return probabilities
 
-    def _score_block(self, encoded: Sequence[bytes], lengths: Int[np.ndarray, "N"]) -> Float32[np.ndarray, "N L"]:
+    def _score_block(self, encoded: Sequence[bytes], lengths: Int[np.ndarray, " N"]) -> Float32[np.ndarray, "N L"]:
         """Return the probabilities of texts in order of their lengths, the longest first."""
         rows, features = self._find_features(encoded, lengths)
         used, features = np.unique(features, return_inverse=True)
@@ -76,8 +76,8 @@ class LanguageScorer:
         return probabilities
 
     def _find_features(
-        self, encoded: Sequence[bytes], lengths: Int[np.ndarray, "N"]
-    ) -> tuple[Int[np.ndarray, "M"], Int[np.ndarray, "M"]]:
+        self, encoded: Sequence[bytes], lengths: Int[np.ndarray, " N"]
+    ) -> tuple[Int[np.ndarray, " M"], Int[np.ndarray, " M"]]:
         """Return the row and the number of each n-gram of the model in the texts."""
         longest = int(lengths[0])
         text_bytes = np.zeros((len(encoded), longest), np.uint8)
@@ -100,7 +100,7 @@ def _encode(text: str) -> bytes:
     return normalised.encode("utf-8", errors="surrogatepass")
 
 
-def _split_into_blocks(lengths: Int[np.ndarray, "N"]) -> Iterator[Int[np.ndarray, "B"]]:
+def _split_into_blocks(lengths: Int[np.ndarray, " N"]) -> Iterator[Int[np.ndarray, " B"]]:
     """Yield the numbers of all texts in blocks, the longest texts first."""
     order = np.argsort(-lengths, kind="stable")
     start = 0

@@ -338,7 +338,7 @@ def _accept_language(code: str, probability: float) -> LanguageInfo:
 
 
 def _identify_texts(texts: Sequence[str]) -> Iterator[tuple[str, float]]:
-    """Yield the code of the most probable language of each text, and its probability, that of its varieties included."""
+    """Yield the code of the most probable language of each text, and its probability with that of its varieties."""
     scorer = _load_scorer()
     codes = [_get_code(label) for label in scorer.labels]
     probabilities = scorer.score_texts(texts)

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from heedful.data.detect.column_profiles import ColumnProfile, build_profiles, has_header
+from heedful.data.detect.column_profiles import ColumnProfile, TooManyColumnsError, build_profiles, has_header
 from heedful.data.detect.file_names import FileNameInfo, get_suffix, parse_file_name
 from heedful.data.readers import JsonRecord, parse_separator_line, read_lines, read_quoted_rows, read_records
 from heedful.errors import DataError
@@ -246,13 +246,16 @@ def sniff_text(path: Path) -> FileShape:
     """Detect the shape of a text file.
 
     Raises:
-        DataError: the file is empty, or holds text that is not UTF-8.
+        DataError: the file is empty, holds text that is not UTF-8, or has too many columns.
     """
     require_utf8(path)
     lines = _read_first_lines(path)
     if not any(line.strip() for line in lines):
         raise DataError(f"{path}: the file is empty; is it the right one?")
-    return _detect_shape(path, lines)
+    try:
+        return _detect_shape(path, lines)
+    except TooManyColumnsError as error:
+        raise DataError(f"{path}: {error}; is it a table?") from None
 
 
 def has_file_names(shape: FileShape, endings: Sequence[str]) -> bool:

@@ -1,5 +1,7 @@
 """Many texts that are scored at once have the languages and probabilities that py3langid gives to each alone."""
 
+# ruff: noqa: RUF001  # sentences in their own letters
+
 from __future__ import annotations
 
 import random

@@ -17,6 +17,7 @@ from heedful.localisation.documents import TextContent
 from heedful.localisation.files import read_document
 from heedful.localisation.html_document import HtmlDocument
 from heedful.localisation.placeholders import scan_placeholders, to_plain_text
+from heedful.localisation.po_document import parse_plural_forms
 from heedful.localisation.segments import InlineCode
 from heedful.localisation.xml_elements import XmlElement
 
@@ -32,9 +33,10 @@ def soon() -> Iterator[None]:
     assert time.process_time() - began < 15
 
 
-@pytest.mark.parametrize("piece", [" ", "--", "a-", "A.", "a_", "{", "%", "<a ", "~a"])
-def test_placeholders(piece: str) -> None:
-    text = piece * (LONG // len(piece))
+@pytest.mark.parametrize("piece", [" ", "--", "a-", "A.", "a_", "{", "%", "<a ", "~a", "9"])
+@pytest.mark.parametrize("beginning", ["", "%", "{"])
+def test_placeholders(beginning: str, piece: str) -> None:
+    text = beginning + piece * (LONG // len(piece))
     with soon():
         assert (
             "".join(part.raw if isinstance(part, InlineCode) else part for part in scan_placeholders((text,))) == text
@@ -52,6 +54,11 @@ def test_pages(piece: str) -> None:
 def test_pages_with_elements_of_all_names() -> None:
     with soon():
         HtmlDocument(TextContent("".join(f"<x{number} translate=no>" for number in range(LONG // 10))), Path("page"))
+
+
+def test_plural_rules() -> None:
+    with soon():
+        assert parse_plural_forms(f"nplurals=2; plural=n{' ' * LONG}x;") is None
 
 
 @pytest.mark.parametrize(

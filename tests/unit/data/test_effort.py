@@ -1,0 +1,38 @@
+"""Time to read texts and tables grows with their length, not with its square, whatever they repeat."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from heedful.data.detect.sniff import sniff_text
+from heedful.data.labels import parse_number
+from heedful.data.text_splitting import split_sentences
+from heedful.errors import DataError
+from heedful.recipes.error_messages import suggest_fix
+
+LENGTH = 100_000
+"""Characters for which twice nested loops take more than half a minute, and one takes less than a second."""
+
+
+def suggest_for_quotes(text: str) -> str:
+    """Look for a mistake in a line of a recipe."""
+    return suggest_fix(f'path = "{text * 3}', "Unescaped '\\' in a string (at line 1, column 9)")
+
+
+@pytest.mark.parametrize("read", [parse_number, split_sentences, suggest_for_quotes])
+@pytest.mark.parametrize("unit", ["9", " ", "!", "\u061f", "a", ".", "!)", "\u3002", "\\", "a.", "9,", "-"])
+def test_repeated_signs(read: Callable[[str], object], unit: str) -> None:
+    start = time.process_time()
+    read(unit * (LENGTH // len(unit)) + "x")
+    assert time.process_time() - start < 10
+
+
+def test_tables_of_too_many_columns_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "wide.tsv"
+    path.write_text("\n".join("\t".join(map(str, range(20_000))) for _ in range(3)))
+    with pytest.raises(DataError, match=r"wide\.tsv: has 20,000 columns, and at most 16,384 are read; is it a table\?"):
+        sniff_text(path)
