@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, f
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 Nest = TypeVar("Nest")
 Item = TypeVar("Item")
@@ -456,3 +456,9 @@ def _map_tensors(value: Any, function: Callable[[Tensor], Tensor]) -> Any:
     if isinstance(value, dict):
         return {name: _map_tensors(part, function) for name, part in value.items()}
     return value
+
+
+def replace_tensor(parameter: nn.Parameter, tensor: Tensor) -> None:
+    """Give a parameter another tensor, maybe of another device; it stays the same object, which modules may share."""
+    swap: Any = torch.utils.swap_tensors
+    swap(parameter, nn.Parameter(tensor, requires_grad=parameter.requires_grad))

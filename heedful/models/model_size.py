@@ -24,7 +24,8 @@ from heedful.blocks.recurrent import RecurrentCell
 from heedful.blocks.residual import TokenBatchNorm
 from heedful.blocks.transformer import TransformerStack
 from heedful.errors import RecipeError
-from heedful.models.parameters import find_shared_names, replace_tensor
+from heedful.models.parameters import find_shared_names
+from heedful.tensors import replace_tensor
 
 TensorOrModule = TypeVar("TensorOrModule", Tensor, nn.Module)
 _FILL_FUNCTIONS: Final = frozenset(

@@ -186,9 +186,3 @@ def find_shared_names(model: nn.Module) -> dict[str, str]:
     first = {id(parameter): name for name, parameter in model.named_parameters()}
     named_parameters = model.named_parameters(remove_duplicate=False)
     return {name: first[id(parameter)] for name, parameter in named_parameters if first[id(parameter)] != name}
-
-
-def replace_tensor(parameter: nn.Parameter, tensor: Tensor) -> None:
-    """Give a parameter another tensor, maybe of another device; it stays the same object, which modules may share."""
-    swap: Any = torch.utils.swap_tensors
-    swap(parameter, nn.Parameter(tensor, requires_grad=parameter.requires_grad))

@@ -107,8 +107,8 @@ def tune_malloc() -> bool:
 def limit_malloc() -> bool:
     """Configure glibc to return the memory of large tensors to the kernel as soon as they are freed.
 
-    Gathering and freeing weights would leave gaps, which were measured to be more than twice as large as the model. Does nothing
-    on systems other than Linux.
+    Gathering and freeing weights would leave gaps, which were measured to be more than twice as large as the model.
+    Does nothing on systems other than Linux.
 
     Returns:
         Whether glibc was configured.

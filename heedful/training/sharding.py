@@ -24,7 +24,7 @@ from torch.distributed.fsdp._fully_shard import _fsdp_state
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from heedful.lazy_tensors import LazyTensors, build_templates
-from heedful.models.parameters import replace_tensor
+from heedful.tensors import replace_tensor
 from heedful.training.callbacks import TrainingSnapshot, require_same_tensors
 from heedful.training.distributed import DistributedContext, all_reduce_gradients, convert_lost_peers
 from heedful.training.precision import Precision
