@@ -57,6 +57,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "argument_checks": "how arguments of public functions are checked",
     "language_tags": "which tags name one language",
     "lazy_tensors": "tensors that are read, gathered or averaged one at a time",
+    "compression": "compressed files as streams of bytes",
     "memory_limits": "how much memory and how many cores there are",
     "ray_cluster": "which Ray cluster commands work on",
     "fused_operators": "operators of training that models call themselves, in native code",

@@ -6857,6 +6857,20 @@ BESIDE = (
         ("tests/unit/data/test_languages.py::test_what_cannot_be_told_is_unknown",),
     ),
     Mutant(
+        "compression: a damaged bzip2 file is a file that cannot be read",
+        "compression.py",
+        "if error.errno is None:",
+        "if error.errno == -1:",
+        ("tests/unit/test_compression.py::test_damaged_files_are_refused",),
+    ),
+    Mutant(
+        "compression: names say how files are compressed",
+        "compression.py",
+        "if beginning.startswith(each.magic)",
+        "if each.magic == b'' or beginning[:2] == each.magic",
+        ("tests/unit/test_compression.py",),
+    ),
+    Mutant(
         "languages: texts of a block get the scores of others",
         "data/detect/language_scorer.py",
         "probabilities[block] = self._score_block",

@@ -56,7 +56,7 @@ class FilterArguments:
     """
 
     files: PositionalPaths
-    """text, TSV, CSV or JSONL, plain or gzipped; the source first"""
+    """text, TSV, CSV or JSONL, plain or compressed; the source first"""
     output: OutputPath
     """folder for the kept pairs"""
     columns: Annotated[tuple[str, ...], OptionInfo(metavar="NAME")] = ()
@@ -119,10 +119,10 @@ def run_filter(argv: Sequence[str]) -> int:
     part = corpus.present_parts[0]
     languages = _detect_languages(args, corpus)
     from heedful.cli.progress import CountingProgress
-    from heedful.data.detect.sniff import is_gzipped
+    from heedful.compression import is_compressed
     from heedful.tasks.translation.corpus_filter import ScoreThreshold, build_filter_page, filter_pairs
 
-    saver = corpus.build_writer(args.output, part, compress=is_gzipped(corpus.get_first_file(part)))
+    saver = corpus.build_writer(args.output, part, compress=is_compressed(corpus.get_first_file(part)))
     outputs = [*saver.paths, *(path for path in (args.rejected, args.report) if path is not None)]
     require_unused_paths(outputs, sources=args.files, overwrite=args.overwrite, remedy="choose another place")
     with wrap_write_errors(args.output, "--output"):
@@ -309,7 +309,7 @@ class SplitArguments:
     """
 
     files: PositionalPaths
-    """text, TSV, CSV, JSONL, CoNLL-U or SQuAD's JSON, plain or gzipped; for translation two files, or one"""
+    """text, TSV, CSV, JSONL, CoNLL-U or SQuAD's JSON, plain or compressed; for translation two files, or one"""
     output: OutputPath
     """folder for the parts"""
     validation: int = 1000

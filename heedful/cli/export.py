@@ -61,7 +61,7 @@ class TrimArguments:
     output: PositionalPath
     """folder to write; new or empty"""
     texts: tuple[Path, ...]
-    """files of texts, one per line, plain or gzipped, in all languages that the model should read or write"""
+    """files of texts, one per line, plain or compressed, in all languages that the model should read or write"""
 
     def execute(self) -> int:
         """Run the command; return the exit code."""

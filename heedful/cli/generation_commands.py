@@ -45,7 +45,7 @@ class GenerateArguments:
     prompt: TextsOrPositionals = ()
     """text to continue, one or several; without one, a new document is written; it may also follow the run"""
     input: Annotated[Path | None, RenamedFrom("--prompts-file")] = None
-    """file with a prompt on each line, plain or gzipped; - is standard input"""
+    """file with a prompt on each line, plain or compressed; - is standard input"""
     output: Path | None = None
     """file for the results; standard output if not given"""
     searching: ContinuationOptions = field(default_factory=ContinuationOptions)

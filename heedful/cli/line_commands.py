@@ -91,7 +91,7 @@ class LineOptions:
     """Input of lines and output of answers."""
 
     input: Path | None = None
-    """file with a text on each line, plain or gzipped; standard input if not given or -"""
+    """file with a text on each line, plain or compressed; standard input if not given or -"""
     output: OptionalOutput = None
     """file for the results; standard output if not given"""
 
@@ -205,8 +205,8 @@ class FileSetOptions(ModelLineOptions):
     """Options of a command that also answers many files on a Ray cluster; abstract."""
 
     ray: Annotated[tuple[Path, ...], OptionInfo(metavar="FILE")] = ()
-    """files of lines, plain or gzipped, that are answered by processes of a Ray cluster, each into a file of the same
-    name in the folder of --output; interrupted files are continued"""
+    """files of lines, plain or compressed, that are answered by processes of a Ray cluster, each into a file of the
+    same name in the folder of --output; interrupted files are continued"""
     workers: int | None = None
     """with --ray: number of processes, each with its own model and --threads; if not given, as many as fit on the CPUs
     of the cluster"""

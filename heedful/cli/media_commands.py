@@ -30,7 +30,7 @@ class CaptionArguments(RunLineOptions):
     shown: Annotated[tuple[str, ...], Positional] = ()
     """files of pictures or of clips, as the run was trained on"""
     input: OptionalPath = None
-    """file with the name of a picture or clip on each line, plain or gzipped; standard input if not given or -"""
+    """file with the name of a picture or clip on each line, plain or compressed; standard input if not given or -"""
     format: Literal["text", "jsonl"] = "text"
     """file and caption, separated by a tab, or JSON with scores"""
     searching: SearchOptions = field(default_factory=SearchOptions)
@@ -96,7 +96,7 @@ class TranscribeArguments(RunLineOptions):
     sounds: PositionalPaths = ()
     """sound files, or pictures"""
     input: OptionalPath = None
-    """file with the name of a sound file on each line, plain or gzipped; standard input if not given or -"""
+    """file with the name of a sound file on each line, plain or compressed; standard input if not given or -"""
     format: Literal["text", "jsonl"] = "text"
     """plain lines, or JSON with scores"""
     searching: SearchOptions = field(default_factory=SearchOptions)

@@ -51,7 +51,7 @@ class NewArguments:
     """
 
     files: PositionalPaths = ()
-    """text, TSV, CSV, JSONL, CoNLL-U or SQuAD's JSON, plain or gzipped"""
+    """text, TSV, CSV, JSONL, CoNLL-U or SQuAD's JSON, plain or compressed"""
     output: OutputPath = Path("recipe.toml")
     """file for the recipe; - is standard output"""
     data_folder: OptionalPath = None
@@ -415,12 +415,12 @@ def _describe_parts(
     """Describe the files written with the recipe, and how the data were split. `split` are the parts that were split
     off, `data` is their folder, and `counts` are the numbers of examples.
     """
-    from heedful.data.detect.sniff import is_gzipped
+    from heedful.compression import is_compressed
 
     dataset = proposal.dataset
     lines = [f"written to {data}: {dataset.conversion_reason}"] if dataset.conversion_reason else []
     if split:
-        compression_note = ", gzipped as before" if is_gzipped(dataset.get_first_file("train")) else ""
+        compression_note = ", compressed by gzip" if is_compressed(dataset.get_first_file("train")) else ""
         sizes = ", ".join(f"{counts[part]:,} for {part}" for part in split)
         unit = "documents" if args.documents or args.document_column is not None else "texts themselves"
         lines.append(

@@ -12,6 +12,7 @@ from heedful.cli.arguments import (
     require_minimum,
 )
 from heedful.cli.option_parser import OptionInfo
+from heedful.compression import strip_compression_suffix
 from heedful.errors import RecipeError
 from heedful.recipes.generation import ContinuationConfig, GenerationConfig, list_search_options, override_generation
 
@@ -213,7 +214,7 @@ class ParallelTextOptions:
     """Sentences and their translations."""
 
     source: Path | None = None
-    """file of source sentences, one per line, plain or gzipped"""
+    """file of source sentences, one per line, plain or compressed"""
     target: Path | None = None
     """file of their translations, line by line"""
     data: Path | None = None
@@ -258,7 +259,7 @@ class ParallelTextOptions:
                 from heedful.data.parquet import ParquetPairReader
 
                 return ParquetPairReader(self.data)
-            name = self.data.name.removesuffix(".gz")
+            name = strip_compression_suffix(self.data.name)
             return JsonlPairReader(self.data) if name.endswith((".jsonl", ".ndjson")) else TsvPairReader(self.data)
         if self.data is None and self.source is not None and self.target is not None:
             if self.source == self.target == Path("-"):

@@ -19,6 +19,7 @@ from heedful.cli.arguments import (
 from heedful.cli.line_commands import is_interactive, open_lines
 from heedful.cli.option_parser import RenamedFrom
 from heedful.cli.output import log, open_output
+from heedful.compression import strip_compression_suffix
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class IndexArguments:
     """Build an index of passages for `heedful search`, by words (BM25) and, with --model, by vectors.
 
     The file name determines the format: .json is the format of SQuAD (its contexts), .jsonl has an object on each line,
-    .tsv has columns, and any other file has a passage on each line; each may be gzipped.
+    .tsv has columns, and any other file has a passage on each line; each may be compressed.
     """
 
     index: PositionalPath
@@ -94,7 +95,7 @@ def _build_passage_reader(args: IndexArguments) -> PassageReader:
     """Build the reader of the passages from the file name and the options."""
     from heedful.retrieval.passages import PassageColumns, PassageLines, PassageObjects, SquadPassages, is_json_file
 
-    suffix = Path(args.passages.name.lower().removesuffix(".gz")).suffix
+    suffix = Path(strip_compression_suffix(args.passages.name.lower())).suffix
     option_kind = {".jsonl": "field", ".tsv": "column"}.get(suffix)
     for name in ("text_field", "title_field", "id_field", "text_column", "title_column", "id_column"):
         if getattr(args, name) is not None and not name.endswith(str(option_kind)):
@@ -133,7 +134,7 @@ class SearchArguments:
     query: TextsOrPositionals = ()
     """questions, instead of a file; they may also follow the index, without the option"""
     input: Annotated[Path | None, RenamedFrom("--queries")] = None
-    """file with a question on each line, plain or gzipped; standard input if not given or -"""
+    """file with a question on each line, plain or compressed; standard input if not given or -"""
     top: int = 10
     """number of passages to show"""
     by: Literal["bm25", "encoder", "product", "all"] | None = None

@@ -188,8 +188,8 @@ class AnswerArguments(RunLineOptions, FileSetOptions):
     context: TextOrPositional = None
     """the text that may contain the answer; it may also follow the question"""
     input: OptionalPath = None
-    """file with a JSON object on each line that has `question` and `context`, plain or gzipped; standard input if not
-    given or -"""
+    """file with a JSON object on each line that has `question` and `context`, plain or compressed; standard input if
+    not given or -"""
     n_best: int = 1
     """number of answers for each question, in JSON"""
     format: Literal["text", "jsonl"] = "text"
@@ -268,7 +268,7 @@ class LookArguments(RunLineOptions):
     pictures: PositionalPaths = ()
     """picture files"""
     input: OptionalPath = None
-    """file with the name of a picture on each line, plain or gzipped; standard input if not given or -"""
+    """file with the name of a picture on each line, plain or compressed; standard input if not given or -"""
     format: Literal["text", "jsonl"] = "text"
     """path, class and probability, separated by tabs, or JSON with all probabilities and glimpses"""
     page: OptionalPage = None
@@ -301,7 +301,7 @@ class AskArguments:
     run: PositionalPath
     """run folder"""
     story: PositionalPath
-    """file of the story, plain or gzipped; - is standard input"""
+    """file of the story, plain or compressed; - is standard input"""
     question: Annotated[tuple[str, ...], Positional] = ()
     """one question or several"""
     page: OptionalPage = None

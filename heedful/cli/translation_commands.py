@@ -46,7 +46,7 @@ class BacktranslateArguments:
     run: PositionalPath
     """run folder of the opposite direction: it reads the target language"""
     text: PositionalPath
-    """file with a sentence on each line, plain or gzipped"""
+    """file with a sentence on each line, plain or compressed"""
     output: OutputPath
     """TSV file for the pairs; an existing one is continued"""
     tag: str = ""

@@ -70,7 +70,7 @@ class LabelledReader(ExampleReader[LabelledExample]):
     """Base of readers of labelled texts from two or three columns or fields.
 
     Args:
-        path: the file, plain or gzip, UTF-8.
+        path: the file, plain or compressed, UTF-8.
         texts: the columns of the texts, by name or counted from 0.
         label: the column of the label; None if the file has none.
         names: the class of each label in the file, such as `{"0": "negative", "1": "positive"}`; any other label is an
@@ -185,7 +185,7 @@ class ChoicesJsonl(ExampleReader[MultipleChoiceExample]):
     If the index is missing or null, the correct candidate is not known.
 
     Args:
-        path: the file, plain or gzip, UTF-8.
+        path: the file, plain or compressed, UTF-8.
         candidates: name of the field with the list.
         label: name of the field with the index.
         text: name of the field with the text that all candidates share, which is read before each; if it is empty or

@@ -1,13 +1,11 @@
-"""Read text files as lines and parallel text as pairs, one at a time, plain or gzip; and change what readers give."""
+"""Read text files, plain or compressed, as lines or as pairs of parallel text, one at a time, and change them."""
 
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 import re
 import sys
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Generic, NamedTuple, TypeVar, final
 
+from heedful.compression import open_decompressed
 from heedful.errors import DataError, RecipeError
 from heedful.files import NestedTooDeeplyError, parse_data, walk_folder
 
@@ -23,7 +22,6 @@ MAX_LINE_BYTES = 64 * 2**20
 memory."""
 
 _BOM = b"\xef\xbb\xbf"
-_GZIP = b"\x1f\x8b"
 _STANDARD_INPUT = Path("-")
 _SEPARATOR_LINE = re.compile(r'"?sep=(\\t|[^\w"])?"?[,;\t|]*', re.IGNORECASE)
 _MAX_FIELD_CHARACTERS = 2**31 - 1
@@ -276,7 +274,7 @@ def read_records(path: Path) -> Iterator[tuple[int, JsonRecord]]:
 
 
 def read_json_object(path: Path) -> JsonRecord:
-    """Read a whole file, plain or gzip, as one JSON object; raise `DataError` if it is not one."""
+    """Read a whole file, plain or compressed, as one JSON object; raise `DataError` if it is not one."""
     text = "\n".join(read_lines(path))
     try:
         value: object = parse_data(text)
@@ -386,7 +384,7 @@ def read_lines(source: Path | BinaryIO) -> Iterator[str]:
 
     Unlike the sides of a pair, lines keep their white space. The path `-` is standard input. A missing file is
     reported at once, other errors (see the module) when their line is reached. Streams are read as they are;
-    gzip is only for files.
+    compression is only for files.
     """
     if source == _STANDARD_INPUT:
         source = sys.stdin.buffer
@@ -434,18 +432,9 @@ def _explain_escapes(path: Path) -> str:
 
 
 def _read_raw_lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a file as bytes, decompressed if it is gzip."""
-    try:
-        with path.open("rb") as plain:
-            is_gzip = plain.peek(2)[:2] == _GZIP
-            if path.suffix == ".gz" and not is_gzip:
-                raise DataError(f"{path}: not a gzip file in spite of its name; compress it again or drop the .gz")
-            stream = gzip.GzipFile(fileobj=plain) if is_gzip else plain
-            yield from _split_lines(stream.readline, name=str(path))
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path}: damaged gzip file ({error}); fetch or compress it again") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error}); check the path and its rights") from None
+    """Yield the lines of a file as bytes, decompressed if it is compressed."""
+    with open_decompressed(path) as stream:
+        yield from _split_lines(stream.readline, name=str(path))
 
 
 def _split_lines(readline: Callable[[int], bytes], *, name: str) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Self, final
 
+from heedful.compression import strip_compression_suffix
 from heedful.data.detect.file_names import DatasetPart, get_suffix
 from heedful.data.detect.format import (
     DataFormat,
@@ -39,7 +40,7 @@ class ConfirmedTranslations(ExampleReader[SentencePair]):
     single spaces.
 
     Args:
-        path: the file, plain or gzipped.
+        path: the file, plain or compressed.
         source_language: of a TMX: the source language.
         target_language: of a TMX: the target language.
     """
@@ -132,7 +133,7 @@ class DetectedTranslationFile(DetectedParallelText):
 
     def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
         """Return the recipe table of one part: its path in `files`, and the languages or fields to read."""
-        if files[0].removesuffix(".gz").endswith(".jsonl"):
+        if strip_compression_suffix(files[0]).endswith(".jsonl"):
             return {"path": files[0], "source_field": "source", "target_field": "target"}
         return {"path": files[0], **self._language_options}
 

@@ -25,7 +25,7 @@ class WordVectors(NamedTuple):
 
 
 def read_word_vectors(path: Path, *, vocabulary: Mapping[str, int], d_model: int) -> WordVectors:
-    """Read the vectors of the words in `vocabulary` from the text format of word2vec and GloVe, plain or gzip.
+    """Read the vectors of the words in `vocabulary` from the text format of word2vec and GloVe, plain or compressed.
 
     Each line is a word and its numbers with a space between; a first line of two integers is a header
     (words and dimensions). If a word occurs twice, the first vector counts. Numbers are parsed only for words

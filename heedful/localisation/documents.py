@@ -5,9 +5,7 @@ in any encoding.
 from __future__ import annotations
 
 import codecs
-import gzip
 import re
-import zlib
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, Literal, final
 
+from heedful.compression import read_decompressed
 from heedful.errors import DataError
 from heedful.localisation.segments import Segment
 from heedful.localisation.translation_memory import NO_MATCHES, MemoryMatch
@@ -168,7 +167,6 @@ _BYTE_ORDER_MARKS: Final = (
 )
 _WIDE_MARKUP: Final = ((b"<\0", "utf-16-le"), (b"\0<", "utf-16-be"))
 """First bytes of markup without a byte order mark in which each letter has two bytes."""
-_GZIP: Final = b"\x1f\x8b"
 _ENCODING_NAMES: Final = """\
 ascii utf-8 utf-8-sig utf-16 utf-16-le utf-16-be utf-32 utf-32-le utf-32-be
 big5 big5hkscs gb2312 gbk gb18030 hz euc_jp euc_jis_2004 euc_jisx0213 euc_kr johab shift_jis shift_jis_2004
@@ -217,7 +215,7 @@ class TextContent:
 
 
 def read_file_bytes(path: Path) -> bytes:
-    """Read all bytes of a file, unpacked if it is gzipped.
+    """Read all bytes of a file, decompressed if it is compressed.
 
     Raises:
         DataError: it is missing, empty, damaged, or cannot be read.
@@ -226,13 +224,7 @@ def read_file_bytes(path: Path) -> bytes:
         raise DataError(f"{path}: there is no such file; check the path")
     if path.is_dir():
         raise DataError(f"{path}: this is a folder where a file is needed; name a file in it")
-    try:
-        data = path.read_bytes()
-        data = gzip.decompress(data) if data.startswith(_GZIP) else data
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path}: damaged gzip file ({error}); fetch or compress it again") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error}); check the path and its rights") from None
+    data = read_decompressed(path)
     if not data.strip():
         raise DataError(f"{path}: the file is empty; is it the right one?")
     return data

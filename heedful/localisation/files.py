@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from heedful.compression import strip_compression_suffix
 from heedful.errors import DataError
 from heedful.localisation.documents import TranslatableDocument
 from heedful.localisation.docx_document import read_docx
@@ -69,7 +70,7 @@ def read_document(path: Path, *, source: str | None = None, target: str | None =
     Raises:
         DataError: the file is missing or damaged, or has another format.
     """
-    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    suffix = Path(strip_compression_suffix(path.name.lower())).suffix
     if suffix == ".tmx":
         if source is None or target is None:
             raise DataError(f"{path}: a TMX holds many languages; say which: --source-language en --target-language de")

@@ -11,13 +11,14 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
+from heedful.compression import is_compressed
 from heedful.data.detect.dataset_report import DatasetReport, build_report
 from heedful.data.detect.format import DetectedDataset, PartWriter
 from heedful.data.detect.hash_sample import DatasetSplit, hash_texts
 from heedful.data.detect.languages import LanguageInfo
 from heedful.data.detect.parallel import DetectedParallelText
 from heedful.data.detect.registry import sniff_file
-from heedful.data.detect.sniff import FileSniff, PlainLinesShape, is_gzipped
+from heedful.data.detect.sniff import FileSniff, PlainLinesShape
 from heedful.data.translation_files import TranslationFileShape
 from heedful.errors import DataError, RecipeError
 from heedful.language_tags import is_same_language
@@ -165,7 +166,7 @@ def find_auxiliary_texts(
         )
         name = _make_unique(derive_name(dataset), used_names)
         used_names.append(name)
-        saver = dataset.build_writer(folder / name, "train", compress=is_gzipped(dataset.get_first_file("train")))
+        saver = dataset.build_writer(folder / name, "train", compress=is_compressed(dataset.get_first_file("train")))
         texts.append(AuxiliaryText(name, dataset, proposal.is_certain, saver, [*notes, *dataset.notes]))
     return texts
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Name
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, create_model, field_validator
 
+from heedful.compression import strip_compression_suffix
 from heedful.recipes.config import AnyPath, Config, InputPath, RecipeRelative, add_inferred_kind, get_kind
 from heedful.recipes.recipe import MixInConfig
 from heedful.recipes.text import ColumnIndex, NonEmptyName
@@ -106,13 +107,13 @@ class TranslationTextConfig(Config):
     domain, or that its sources were written by a machine"""
 
     alignments: InputPath | None = None
-    """file of word alignments, `0-0 1-2`, one line for each pair, plain or gzipped; see `training.guided`"""
+    """file of word alignments, `0-0 1-2`, one line for each pair, plain or compressed; see `training.guided`"""
     factors: Annotated[InputPath | None, AfterValidator(_reject_both_ways)] = None
-    """file with a label for each word of a source, one line for each pair, plain or gzipped; see the table [factors]"""
+    """file with a label for each word of a source, a line for each pair, plain or compressed; see table [factors]"""
     sentence_weights: InputPath | None = None
-    """file with the weight of each pair in the loss, one number on each line, plain or gzipped; 0 leaves a pair out"""
+    """file with the weight of each pair in the loss, a number on each line, plain or compressed; 0 leaves a pair out"""
     references: Annotated[tuple[AnyPath, ...], Field(strict=False), BeforeValidator(_list_paths), RecipeRelative()] = ()
-    """files of further reference translations, one line for each pair, plain or gzipped; for validation and test"""
+    """files of further reference translations, one line for each pair, plain or compressed; for validation and test"""
 
     @classmethod
     def migrate(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
@@ -230,7 +231,7 @@ class ParallelFormatConfig(Config):
 
 
 class LinesConfig(ParallelFormatConfig):
-    """Two files whose lines are translations of each other, plain or gzipped; names with * match several files."""
+    """Two files whose lines are translations of each other, plain or compressed; names with * match several files."""
 
     read_by = "heedful.data.readers:LineAlignedReader"
     path_keys = ("source", "target")
@@ -251,7 +252,7 @@ class TsvTranslationConfig(TranslationTextConfig):
 
 
 class TsvConfig(ParallelFormatConfig):
-    """One file of tab-separated columns, plain or gzipped; a name with * matches several files."""
+    """One file of tab-separated columns, plain or compressed; a name with * matches several files."""
 
     read_by = "heedful.data.readers:TsvPairReader"
     reader_keys = ("source_column", "target_column", "document_column")
@@ -275,7 +276,7 @@ class JsonlTranslationConfig(TranslationTextConfig):
 
 
 class JsonlConfig(ParallelFormatConfig):
-    """One file with a JSON object on each line, plain or gzipped; a name with * matches several files."""
+    """One file with a JSON object on each line, plain or compressed; a name with * matches several files."""
 
     read_by = "heedful.data.readers:JsonlPairReader"
     reader_keys = ("source_field", "target_field", "document_field")
@@ -330,7 +331,7 @@ class TmxTranslationConfig(TranslationTextConfig):
 
 
 class TmxConfig(ParallelFormatConfig):
-    """A translation memory in TMX, plain or gzipped; a name with * matches several files."""
+    """A translation memory in TMX, plain or compressed; a name with * matches several files."""
 
     read_by = "heedful.data.translation_files:ConfirmedTranslations"
     reader_keys = ("source_language", "target_language")
@@ -348,7 +349,7 @@ class TmxConfig(ParallelFormatConfig):
 
 
 class PoConfig(ParallelFormatConfig):
-    """Messages with translations in a gettext PO file, plain or gzipped; a name with * matches several files."""
+    """Messages with translations in a gettext PO file, plain or compressed; a name with * matches several files."""
 
     read_by = "heedful.data.translation_files:ConfirmedTranslations"
     suffixes = (".po",)
@@ -359,7 +360,7 @@ class PoConfig(ParallelFormatConfig):
 
 
 class XliffConfig(ParallelFormatConfig):
-    """Segments with translations in an XLIFF file, 1.2 or 2.0, plain or gzipped; a name with * matches several
+    """Segments with translations in an XLIFF file, 1.2 or 2.0, plain or compressed; a name with * matches several
     files.
     """
 
@@ -386,7 +387,7 @@ def infer_text_kind(table: Mapping[str, Any]) -> str | None:
     """Infer the kind of parallel text from the keys of its table and the suffix of its path, TSV by default; None if
     there is no path and no key that selects a kind.
     """
-    suffix = Path(str(table.get("path")).lower().removesuffix(".gz")).suffix
+    suffix = Path(strip_compression_suffix(str(table.get("path")).lower())).suffix
     by_suffix = next((text_format for text_format in FORMATS if suffix in text_format.suffixes), TsvConfig)
     by_keys = [text_format for text_format in FORMATS if not text_format.selecting_keys.isdisjoint(table)]
     if not by_keys and "path" not in table:

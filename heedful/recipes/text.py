@@ -42,7 +42,7 @@ class FileConfig(Config):
 
 
 class PlainTextConfig(FileConfig):
-    """One file that contains a single text, plain or gzipped."""
+    """One file that contains a single text, plain or compressed."""
 
     read_by = "heedful.data.documents:PlainTextReader"
 
@@ -50,7 +50,7 @@ class PlainTextConfig(FileConfig):
 
 
 class DocumentLinesConfig(FileConfig):
-    """One file with a document on each line, plain or gzipped."""
+    """One file with a document on each line, plain or compressed."""
 
     read_by = "heedful.data.documents:LineDocuments"
 
@@ -58,7 +58,7 @@ class DocumentLinesConfig(FileConfig):
 
 
 class DocumentJsonlConfig(FileConfig):
-    """One file with a JSON object on each line, plain or gzipped."""
+    """One file with a JSON object on each line, plain or compressed."""
 
     read_by = "heedful.data.documents:JsonlDocuments"
 
@@ -68,7 +68,7 @@ class DocumentJsonlConfig(FileConfig):
 
 
 class BlocksConfig(FileConfig):
-    """One file of documents separated by empty lines, plain or gzipped."""
+    """One file of documents separated by empty lines, plain or compressed."""
 
     read_by = "heedful.data.documents:BlankSeparatedDocuments"
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+from heedful.compression import strip_compression_suffix
 from heedful.data.readers import (
     ExampleReader,
     JsonRecord,
@@ -146,7 +147,7 @@ def read_judged_questions(path: Path) -> Iterator[JudgedQuestion]:
 
 def is_json_file(path: Path) -> bool:
     """Return whether the name of a file says that it is one JSON object, such as SQuAD."""
-    return path.name.lower().removesuffix(".gz").endswith(".json")
+    return strip_compression_suffix(path.name.lower()).endswith(".json")
 
 
 def _read_judged_lines(path: Path) -> Iterator[JudgedQuestion]:

@@ -27,6 +27,7 @@ BELOW_TASKS = (
     "atomic_io",
     "files",
     "memory_limits",
+    "compression",
 )
 BELOW_RUNS = ("foreign", "tasks", "training", "lazy_tensors", "version", "engines", *BELOW_TASKS)
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -39,6 +40,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "tensors": (),
     "files": (),
     "memory_limits": (),
+    "compression": (),
     "lazy_tensors": (),
     "ray_cluster": (),
     "atomic_io": ("files", "lazy_tensors", "memory_limits"),
@@ -55,13 +57,22 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "blocks": ("attention", "fused_operators", "tensors"),
     "adapters": BELOW_MODELS,
     "models": BELOW_MODELS,
-    "localisation": ("characters", "language_tags"),
-    "data": ("characters", "language_tags", "tensors", "atomic_io", "files", "english_words", "localisation"),
+    "localisation": ("characters", "language_tags", "compression"),
+    "data": (
+        "characters",
+        "language_tags",
+        "tensors",
+        "atomic_io",
+        "files",
+        "compression",
+        "english_words",
+        "localisation",
+    ),
     "generation": ("deprecation", "models.interface", "tensors", "native"),
     "metrics": ("deprecation", "characters", "language_tags", "argument_checks"),
     "inspection": ("deprecation", "argument_checks", "blocks", "attention", "tensors", "atomic_io", "files"),
     # "data" for the readers of their files
-    "recipes": ("registry", "argument_checks", "language_tags", "data", "files", "english_words"),
+    "recipes": ("registry", "argument_checks", "language_tags", "data", "files", "compression", "english_words"),
     "architectures": ("english_words", *BELOW_ARCHITECTURES),
     "tasks": ("deprecation", "version", *BELOW_TASKS),
     "training": ("deprecation", "lazy_tensors", "tasks.objective", "tensors"),

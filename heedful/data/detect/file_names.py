@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from heedful.compression import strip_compression_suffix
 from heedful.data.detect.languages import LanguageInfo, parse_language_code
 
 DatasetPart = Literal["train", "validation", "test"]
@@ -57,7 +58,7 @@ def parse_file_name(path: Path) -> FileNameInfo:
 
 def get_suffix(path: Path) -> str:
     """Return the suffix of a file name in lower case, without `.gz`."""
-    return Path(path.name.lower().removesuffix(".gz")).suffix
+    return Path(strip_compression_suffix(path.name.lower())).suffix
 
 
 def _parse_part(name: str) -> DatasetPart | None:

@@ -13,9 +13,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Generic, TypeVar, final
 
+from heedful.compression import is_compressed
 from heedful.data.detect.file_names import PARTS, DatasetPart
 from heedful.data.detect.format import DetectedDataset, PartWriter
-from heedful.data.detect.sniff import is_gzipped
 from heedful.errors import DataError
 
 T = TypeVar("T")
@@ -332,7 +332,9 @@ def build_plan(dataset: DetectedDataset, folder: Path, missing: Sequence[Dataset
     present = {*dataset.files, *missing}
     savers = {
         part: dataset.build_writer(
-            folder, part, compress=is_gzipped(dataset.get_first_file(part if part in dataset.files else "train"))
+            folder,
+            part,
+            compress=is_compressed(dataset.get_first_file(part if part in dataset.files else "train")),
         )
         for part in PARTS
         if part in written_parts and part in present

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
-import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from heedful.compression import find_compression, open_decompressed, strip_compression_suffix
 from heedful.data.detect.column_profiles import ColumnProfile, TooManyColumnsError, build_profiles, has_header
 from heedful.data.detect.file_names import FileNameInfo, get_suffix, parse_file_name
 from heedful.data.readers import JsonRecord, parse_separator_line, read_lines, read_quoted_rows, read_records
@@ -50,9 +49,6 @@ _MAGIC_BYTES: Final[Mapping[bytes, str]] = {
     b"PK\x03\x04": "a zip archive or an office document; unpack it, or save it as CSV",
     b"%PDF": "a PDF",
     b"PAR1": "a Parquet table; let its name end in .parquet",
-    b"BZh": "a bzip2 archive; unpack it",
-    b"\xfd7zXZ": "an xz archive; unpack it",
-    b"\x28\xb5\x2f\xfd": "a zstd archive; unpack it",
     b"SQLite": "a database",
     b"ARROW1": "an Arrow table",
 }
@@ -271,29 +267,17 @@ def _has_endings(values: Mapping[str, int], endings: Sequence[str]) -> bool:
     return bool(names) and sum(value.endswith(tuple(endings)) for value in names) > 0.9 * len(names)
 
 
-def is_gzipped(path: Path) -> bool:
-    """Return whether a file is compressed by gzip, whatever its name."""
-    with path.open("rb") as file:
-        return file.read(2) == b"\x1f\x8b"
-
-
 def _read_beginning(path: Path) -> bytes:
     """Read the first bytes of a file, decompressed."""
     next(read_lines(path), None) if not path.exists() else None  # which raises the error for a missing file
-    try:
-        return next(_read_blocks(path, 512), b"")
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error}); check the path and its rights") from None
+    return next(_read_blocks(path, 512), b"")
 
 
 def _read_blocks(path: Path, size: int) -> Iterator[bytes]:
-    """Read a file, decompressed, in blocks of `size` bytes; raise `DataError` if its gzip data are damaged."""
-    try:
-        with gzip.open(path, "rb") if is_gzipped(path) else path.open("rb") as file:
-            while block := file.read(size):
-                yield block
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path}: damaged gzip file ({error}); fetch or compress it again") from None
+    """Read a file, decompressed, in blocks of `size` bytes; raise `DataError` if it is damaged or cannot be read."""
+    with open_decompressed(path) as file:
+        while block := file.read(size):
+            yield block
 
 
 def require_utf8(path: Path) -> None:
@@ -320,11 +304,11 @@ def require_utf8(path: Path) -> None:
 
 def _suggest_conversion(path: Path, encoding: str) -> str:
     """Return advice with a command that converts a file from `encoding` to UTF-8."""
-    plain_name = path.name.removesuffix(".gz")
+    plain_name, compression = strip_compression_suffix(path.name), find_compression(path)
     command = (
-        f"zcat {path.name} | iconv -f {encoding} -t UTF-8"
-        if is_gzipped(path)
-        else f"iconv -f {encoding} -t UTF-8 {plain_name}"
+        f"iconv -f {encoding} -t UTF-8 {plain_name}"
+        if compression is None
+        else f"{compression.print_command} {path.name} | iconv -f {encoding} -t UTF-8"
     )
     assumption = "" if encoding == "UTF-16" else f"probably it is {encoding} (Western Europe): "
     return f"{assumption}convert it, as with: {command} > utf8-{plain_name}"

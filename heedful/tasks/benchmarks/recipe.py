@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from heedful.compression import strip_compression_suffix
 from heedful.errors import RecipeError
 from heedful.recipes.config import Config, InputPath
 from heedful.recipes.text import NonEmptyName
@@ -48,7 +49,7 @@ def guess_file_kind(table: Mapping[str, Any], *, csv: str, other: str) -> str:
     """
     if "benchmark" in table or "folder" in table:
         return "benchmark"
-    name = str(table.get("path", "")).removesuffix(".gz")
+    name = strip_compression_suffix(str(table.get("path", "")))
     if name.endswith((".jsonl", ".ndjson")):
         return "jsonl"
     return csv if name.endswith(".csv") else other

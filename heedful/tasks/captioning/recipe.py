@@ -14,6 +14,7 @@ from heedful.architectures.vision import (
     MemoryModelArchitecture,
     MotionConfig,
 )
+from heedful.compression import strip_compression_suffix
 from heedful.recipes.config import FieldRole, InputPath, PositiveInt, add_inferred_kind, config_error
 from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.recipes.recipe import DataConfig, MemoryRecipe
@@ -46,7 +47,7 @@ class CaptionFileConfig(FileConfig):
 
 
 class TsvCaptionsConfig(CaptionFileConfig):
-    """A tab-separated file with a picture's file name and a caption on each line; plain or gzipped."""
+    """A tab-separated file with a picture's file name and a caption on each line; plain or compressed."""
 
     read_by: ClassVar = "heedful.tasks.captioning.data:CaptionColumns"
 
@@ -74,7 +75,7 @@ class CocoCaptionsConfig(CaptionFileConfig):
 
 
 def _guess_captions_kind(table: Mapping[str, Any]) -> str:
-    return "coco" if str(table.get("path", "")).removesuffix(".gz").endswith(".json") else "tsv"
+    return "coco" if strip_compression_suffix(str(table.get("path", ""))).endswith(".json") else "tsv"
 
 
 CaptionsConfig = Annotated[
@@ -215,7 +216,7 @@ class ClipFileConfig(FileConfig):
 
 
 class TsvClipsConfig(ClipFileConfig):
-    """A tab-separated file with a clip and a caption on each line; plain or gzipped."""
+    """A tab-separated file with a clip and a caption on each line; plain or compressed."""
 
     read_by: ClassVar = "heedful.tasks.captioning.data:ClipColumns"
 
@@ -239,7 +240,7 @@ class JsonlClipsConfig(ClipFileConfig):
 
 
 def _guess_clips_kind(table: Mapping[str, Any]) -> str:
-    return "jsonl" if str(table.get("path", "")).removesuffix(".gz").endswith(".jsonl") else "tsv"
+    return "jsonl" if strip_compression_suffix(str(table.get("path", ""))).endswith(".jsonl") else "tsv"
 
 
 ClipsConfig = Annotated[

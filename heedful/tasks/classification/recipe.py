@@ -73,7 +73,7 @@ class LabelledFileConfig(Config):
 
 
 class LabelledJsonlConfig(LabelledFileConfig):
-    """One file with a JSON object per line, plain or gzipped."""
+    """One file with a JSON object per line, plain or compressed."""
 
     kind: Literal["jsonl"] = "jsonl"
     candidates: NonEmptyName | None = None
@@ -116,7 +116,7 @@ class LabelledJsonlConfig(LabelledFileConfig):
 
 
 class LabelledTsvConfig(LabelledFileConfig):
-    """One file of tab-separated columns without quoting, plain or gzipped."""
+    """One file of tab-separated columns without quoting, plain or compressed."""
 
     kind: Literal["tsv"] = "tsv"
     header: bool = True
@@ -143,7 +143,7 @@ class LabelledTsvConfig(LabelledFileConfig):
 
 
 class LabelledCsvConfig(LabelledTsvConfig):
-    """One file of comma-separated columns, with or without double quotes, plain or gzipped."""
+    """One file of comma-separated columns, with or without double quotes, plain or compressed."""
 
     kind: Literal["csv"] = "csv"  # type: ignore[assignment]  # the keys are those of a TSV file
 

@@ -88,7 +88,7 @@ class CamRestReader(DialogueReader):
     """Reads CamRest676 (Wen et al. 2017): one JSON list after comment lines, with the speakers user and system.
 
     Args:
-        path: the file, plain or gzipped.
+        path: the file, plain or compressed.
         part: train, validation or test: the first three fifths of the dialogues in file order, the fourth, or the last.
     """
 

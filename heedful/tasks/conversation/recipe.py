@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class JsonlDialoguesConfig(FileConfig):
-    """One file with a JSON object per line, whose `turns` have a `speaker` and a `text` each; plain or gzipped."""
+    """One file with a JSON object per line, whose `turns` have a `speaker` and a `text` each; plain or compressed."""
 
     read_by: ClassVar = "heedful.tasks.conversation.data:JsonlDialogueReader"
 
@@ -29,7 +29,7 @@ class JsonlDialoguesConfig(FileConfig):
 
 
 class CamRestConfig(FileConfig):
-    """The file of CamRest676, plain or gzipped, with the speakers user and system."""
+    """The file of CamRest676, plain or compressed, with the speakers user and system."""
 
     read_by: ClassVar = "heedful.tasks.conversation.data:CamRestReader"
 

@@ -6,11 +6,9 @@ larger canvas with clutter.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import math
 import struct
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor
 from torch.nn import functional
 
+from heedful.compression import read_decompressed
 from heedful.data.corpus import ArraySpec, ExampleEncoder
 from heedful.data.labels import LabelVocabulary
 from heedful.data.pictures import Resampling, list_picture_files, read_picture, resize_picture
@@ -39,7 +38,6 @@ PictureSequence: TypeAlias = Sequence[PixelArray] | np.ndarray
 
 _LUMA_WEIGHTS: Final = np.array([0.299, 0.587, 0.114])
 """How light red, green and blue are (ITU-R BT.601)."""
-_GZIP_MAGIC: Final = b"\x1f\x8b"
 _IDX_UNSIGNED_BYTE: Final = 8
 """Of IDX's types of numbers the one for unsigned bytes."""
 
@@ -112,7 +110,7 @@ def _skip_duplicates(pictures: list[LabelledPicture], index: int) -> int:
 
 @final
 class IdxPictures(PictureReader):
-    """Reader of two IDX files of bytes, one with pictures and one with class numbers; plain or gzipped."""
+    """Reader of two IDX files of bytes, one with pictures and one with class numbers; plain or compressed."""
 
     def __init__(
         self, path: Path, *, labels: Path, shape: PictureShape, start: int = 0, stop: int | None = None
@@ -139,7 +137,7 @@ def _read_idx(path: Path, *, axes: tuple[int, ...]) -> UInt8[np.ndarray, ...]:
     """Read the array of an IDX file of bytes; raise `DataError` if its number of axes is not in `axes` or the file is
     damaged.
     """
-    content = _read_bytes(path)
+    content = read_decompressed(path)
     try:
         zeros, kind, count = struct.unpack_from(">HBB", content)
         sides = struct.unpack_from(f">{count}I", content, 4)
@@ -158,7 +156,7 @@ def _read_idx(path: Path, *, axes: tuple[int, ...]) -> UInt8[np.ndarray, ...]:
 
 @final
 class ByteFilePictures(PictureReader):
-    """Reader of a folder with one file per class that holds the raw bytes of its pictures; plain or gzipped.
+    """Reader of a folder with one file per class that holds the raw bytes of its pictures; plain or compressed.
 
     A class is named after its file, up to the first full stop.
     """
@@ -170,7 +168,7 @@ class ByteFilePictures(PictureReader):
         """Iterate over the pictures, class by class."""
         size = math.prod(self.shape)
         for path in self.paths:
-            content = _read_bytes(path)
+            content = read_decompressed(path)
             if not content or len(content) % size:
                 raise DataError(
                     f"{path}: has {len(content):,} bytes, which is not a whole number of pictures of "
@@ -216,17 +214,6 @@ def _list_entries(folder: Path, *, folders: bool) -> list[Path]:
     if not entries:
         raise DataError(f"{folder}: has no {'folders' if folders else 'files'}, one for each class; check the path")
     return entries
-
-
-def _read_bytes(path: Path) -> bytes:
-    """Read a file, decompressing it if it is gzipped."""
-    try:
-        content = path.read_bytes()
-        return gzip.decompress(content) if content.startswith(_GZIP_MAGIC) else content
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path}: damaged gzip file ({error}); fetch or compress it again") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); check the path and its rights") from None
 
 
 def _require_shape(actual: tuple[int, ...], expected: PictureShape, *, path: Path) -> None:

@@ -63,7 +63,7 @@ class PicturesConfig(Config):
 
 
 class IdxConfig(PicturesConfig):
-    """A file of pictures and a file of labels in MNIST's IDX format (bytes), plain or gzipped."""
+    """A file of pictures and a file of labels in MNIST's IDX format (bytes), plain or compressed."""
 
     read_by = "heedful.tasks.glimpses.data:IdxPictures"
 
@@ -75,7 +75,7 @@ class IdxConfig(PicturesConfig):
 
 
 class ByteFilesConfig(PicturesConfig):
-    """A folder with one file per class that holds the raw bytes of its pictures, plain or gzipped."""
+    """A folder with one file per class that holds the raw bytes of its pictures, plain or compressed."""
 
     read_by = "heedful.tasks.glimpses.data:ByteFilePictures"
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SquadConfig(FileConfig):
-    """A SQuAD JSON file, 1.1 or 2.0, plain or gzipped."""
+    """A SQuAD JSON file, 1.1 or 2.0, plain or compressed."""
 
     read_by: ClassVar = "heedful.data.questions:SquadReader"
 
@@ -29,7 +29,7 @@ class SquadConfig(FileConfig):
 
 
 class QuestionsJsonlConfig(FileConfig):
-    """A file with one JSON object per line: question, context and answers; plain or gzipped."""
+    """A file with one JSON object per line: question, context and answers; plain or compressed."""
 
     read_by: ClassVar = "heedful.data.questions:QuestionsJsonl"
 
@@ -39,7 +39,7 @@ class QuestionsJsonlConfig(FileConfig):
 
 
 class SubjqaConfig(FileConfig):
-    """A SubjQA CSV file, plain or gzipped."""
+    """A SubjQA CSV file, plain or compressed."""
 
     read_by: ClassVar = "heedful.data.questions:SubjQAReader"
 

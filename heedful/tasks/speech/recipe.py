@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.frames import FrameEncoderArchitecture, FrameEncoderConfig, FrameTransformerConfig
+from heedful.compression import strip_compression_suffix
 from heedful.recipes.config import (
     Config,
     FieldRole,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class RecordingsTableConfig(FileConfig):
-    """A file with a sound file and its text on each line, tab-separated; plain or gzipped."""
+    """A file with a sound file and its text on each line, tab-separated; plain or compressed."""
 
     read_by: ClassVar = "heedful.tasks.speech.data:read_recordings_table"
 
@@ -46,7 +47,7 @@ class RecordingsTableConfig(FileConfig):
 
 
 class RecordingsJsonlConfig(FileConfig):
-    """A file with a JSON object per line, plain or gzipped."""
+    """A file with a JSON object per line, plain or compressed."""
 
     read_by: ClassVar = "heedful.tasks.speech.data:read_recordings_jsonl"
 
@@ -69,7 +70,7 @@ def _guess_recordings_kind(table: Mapping[str, Any]) -> str:
     """Return the kind of a table that names recordings by its keys and file name: jsonl or tsv; a LibriSpeech folder
     must name its kind.
     """
-    name = str(table.get("path", "")).removesuffix(".gz")
+    name = strip_compression_suffix(str(table.get("path", "")))
     if "sound_field" in table or "text_field" in table or name.endswith((".jsonl", ".ndjson")):
         return "jsonl"
     return "tsv"

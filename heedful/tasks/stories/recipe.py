@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.model import MemoryNetworkConfig
+from heedful.compression import strip_compression_suffix
 from heedful.recipes.config import FieldRole, PositiveInt, Probability, add_inferred_kind, config_error
 from heedful.recipes.recipe import DataConfig, Recipe
 from heedful.recipes.text import FileConfig, NonEmptyName, TokenizerConfig
@@ -37,7 +38,7 @@ class StoriesJsonlConfig(FileConfig):
 
 
 def _guess_stories_kind(table: Mapping[str, Any]) -> str:
-    return "jsonl" if str(table.get("path", "")).removesuffix(".gz").endswith(".jsonl") else "babi"
+    return "jsonl" if strip_compression_suffix(str(table.get("path", ""))).endswith(".jsonl") else "babi"
 
 
 StoriesConfig = Annotated[

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.model import TaggerConfig
 from heedful.architectures.stack import EncoderConfig
+from heedful.compression import strip_compression_suffix
 from heedful.recipes.config import FieldRole, InputPath, PositiveInt, add_inferred_kind
 from heedful.recipes.text import ColumnIndex, FileConfig, TokenizerConfig, WordsTokenizerConfig
 from heedful.recipes.training import FineTuningTrainingConfig, FloatBelowOne, PredictionTrainingConfig
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ColumnsConfig(FileConfig):
-    """A file with one word and its tag per line in columns, and an empty line between sentences; plain or gzipped."""
+    """A file with a word and its tag per line in columns, and an empty line between sentences; plain or compressed."""
 
     read_by: ClassVar = "heedful.data.tagged:TaggedColumnsReader"
 
@@ -43,7 +44,7 @@ class ColumnsConfig(FileConfig):
 
 
 class ConlluConfig(FileConfig):
-    """A CoNLL-U file of Universal Dependencies, plain or gzipped; ranges and empty nodes are skipped."""
+    """A CoNLL-U file of Universal Dependencies, plain or compressed; ranges and empty nodes are skipped."""
 
     read_by: ClassVar = "heedful.data.tagged:ConlluReader"
 
@@ -54,7 +55,7 @@ class ConlluConfig(FileConfig):
 
 def _guess_tagged_kind(table: Mapping[str, Any]) -> str:
     """Guess the format from the file name: CoNLL-U or columns."""
-    return "conllu" if str(table.get("path", "")).removesuffix(".gz").endswith(".conllu") else "columns"
+    return "conllu" if strip_compression_suffix(str(table.get("path", ""))).endswith(".conllu") else "columns"
 
 
 TaggedTextConfig = Annotated[

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, final
 import numpy as np
 from jaxtyping import Float
 
+from heedful.compression import strip_compression_suffix
 from heedful.data.readers import ExampleReader, JsonRecord, read_numbered_lines, split_columns
 from heedful.data.token_offsets import find_term, to_lowercase_same_length
 from heedful.errors import DataError
@@ -159,7 +160,7 @@ class ContrastiveReader(ExampleReader[ContrastiveExample]):
     In JSON `wrong` may be a list. Lines of white space are skipped.
 
     Args:
-        path: plain or gzipped; a name that ends with .jsonl or .ndjson is read as JSON.
+        path: plain or compressed; a name that ends with .jsonl or .ndjson is read as JSON.
         tags: tags put before all sources.
     """
 
@@ -169,7 +170,9 @@ class ContrastiveReader(ExampleReader[ContrastiveExample]):
 
     def __iter__(self) -> Iterator[ContrastiveExample]:
         parse_line = (
-            _parse_object if self.paths[0].name.removesuffix(".gz").endswith((".jsonl", ".ndjson")) else _parse_row
+            _parse_object
+            if strip_compression_suffix(self.paths[0].name).endswith((".jsonl", ".ndjson"))
+            else _parse_row
         )
         for _, location, line in read_numbered_lines(self.paths[0]):
             source, right, wrong, kind = parse_line(line, location)

@@ -1,0 +1,152 @@
+"""Compressed files: gzip, bzip2, xz and zstd, which are recognised by their first bytes and read as streams."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import importlib
+import io
+import lzma
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final, TypeAlias
+
+from heedful.errors import DataError
+
+_ByteStream: TypeAlias = io.BufferedIOBase | BinaryIO
+
+
+def _import_zstd() -> Any | None:
+    """Import the module for zstd that Python has from version 3.14 on."""
+    try:
+        return importlib.import_module("compression.zstd")
+    except ModuleNotFoundError:
+        return None
+
+
+_ZSTD: Final = _import_zstd()
+
+
+def _open_gzip(file: BinaryIO) -> _ByteStream:
+    """Open a stream of gzip."""
+    return gzip.GzipFile(fileobj=file)
+
+
+def _open_zstd(file: BinaryIO) -> _ByteStream:
+    """Open a stream of zstd, by Python itself or by PyArrow."""
+    if _ZSTD is not None:
+        stream: Any = _ZSTD.ZstdFile(file)
+        return io.BufferedReader(stream)
+    try:
+        pyarrow = importlib.import_module("pyarrow")
+    except ModuleNotFoundError:
+        raise DataError(
+            "zstd is read by PyArrow before Python 3.14; install heedful[parquet], or unpack the file with unzstd"
+        ) from None
+    stream = pyarrow.CompressedInputStream(file, "zstd")
+    return io.BufferedReader(stream)
+
+
+@dataclass(frozen=True)
+class Compression:
+    """A way to compress files.
+
+    Attributes:
+        name: for messages.
+        suffix: of file names.
+        print_command: the program that prints a decompressed file.
+        magic: the first bytes of a compressed file.
+        open_stream: opens the decompressed bytes of an open file as a stream.
+    """
+
+    name: str
+    suffix: str
+    print_command: str
+    magic: bytes
+    open_stream: Callable[[BinaryIO], _ByteStream]
+
+
+COMPRESSIONS: Final = (
+    Compression("gzip", ".gz", "zcat", b"\x1f\x8b", _open_gzip),
+    Compression("bzip2", ".bz2", "bzcat", b"BZh", bz2.BZ2File),
+    Compression("xz", ".xz", "xzcat", b"\xfd7zXZ\x00", lzma.LZMAFile),
+    Compression("zstd", ".zst", "zstdcat", b"\x28\xb5\x2f\xfd", _open_zstd),
+)
+_BY_SUFFIX: Final[Mapping[str, Compression]] = {each.suffix: each for each in COMPRESSIONS}
+_MAGIC_BYTES: Final = max(len(each.magic) for each in COMPRESSIONS)
+_DAMAGE_ERRORS: Final = (EOFError, zlib.error, lzma.LZMAError, *(() if _ZSTD is None else (_ZSTD.ZstdError,)))
+"""Errors of damaged files; bzip2, gzip and PyArrow raise an `OSError` without a number instead."""
+
+
+def find_compression(path: Path) -> Compression | None:
+    """Return how a file is compressed, whatever its name; None if it is not."""
+    with path.open("rb") as file:
+        return _detect_compression(file.read(_MAGIC_BYTES))
+
+
+def is_compressed(path: Path) -> bool:
+    """Return whether a file is compressed, whatever its name."""
+    return find_compression(path) is not None
+
+
+def strip_compression_suffix(name: str) -> str:
+    """Return the name of a file without the suffix of its compression."""
+    stem, dot, suffix = name.rpartition(".")
+    return stem if f"{dot}{suffix}".lower() in _BY_SUFFIX else name
+
+
+@contextmanager
+def open_decompressed(path: Path) -> Iterator[_ByteStream]:
+    """Open a file as a stream of its bytes, decompressed if it is compressed.
+
+    Raises:
+        DataError: also while the stream is read: the file cannot be read, is damaged, or is not compressed as its name
+            says.
+    """
+    name = "compressed"
+    try:
+        with path.open("rb") as file:
+            compression, declared = _detect_compression(file.peek(_MAGIC_BYTES)), _BY_SUFFIX.get(path.suffix.lower())
+            if declared is not None and compression is not declared:
+                raise DataError(
+                    f"{path}: not a {declared.name} file in spite of its name; compress it again or drop the "
+                    f"{path.suffix}"
+                )
+            if compression is None:
+                yield file
+            else:
+                name = compression.name
+                with _open_stream(compression, file, path=path) as stream:
+                    yield stream
+    except _DAMAGE_ERRORS as error:
+        raise _build_damage_error(path, name, error) from None
+    except OSError as error:
+        if error.errno is None:  # not an error of the system
+            raise _build_damage_error(path, name, error) from None
+        raise DataError(f"{path}: cannot be read ({error.strerror or error}); check the path and its rights") from None
+
+
+def read_decompressed(path: Path) -> bytes:
+    """Read all bytes of a file, decompressed; see `open_decompressed`."""
+    with open_decompressed(path) as stream:
+        return stream.read()
+
+
+def _detect_compression(beginning: bytes) -> Compression | None:
+    """Return how a file with these first bytes is compressed; None if it is not."""
+    return next((each for each in COMPRESSIONS if beginning.startswith(each.magic)), None)
+
+
+def _open_stream(compression: Compression, file: BinaryIO, *, path: Path) -> _ByteStream:
+    """Open the decompressed bytes of an open file; name the file if a package is missing."""
+    try:
+        return compression.open_stream(file)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+def _build_damage_error(path: Path, name: str, error: Exception) -> DataError:
+    return DataError(f"{path}: damaged {name} file ({error}); fetch or compress it again")
