@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from types import FrameType
 from typing import Final, TypeVar
 from uuid import uuid4
@@ -37,7 +38,9 @@ died."""
 _FIRST_REQUEST: Final = 2
 """What the leader sends to the others: 0 for a failure, 1 for a success, from 2 on the numbers of requests."""
 _POLL_SECONDS: Final = 0.02
-"""Seconds between two checks of the store."""
+"""Seconds between two checks of the store, or of threads."""
+_IDLE_POLLS, _MAX_POLLS = 5, 250
+"""Number of checks in which threads must be idle, one after the other, and largest number of checks."""
 _TORCHRUN_VARIABLE = "TORCHELASTIC_RUN_ID"
 """Environment variable that torchrun sets."""
 _SOURCE_PREFIX = re.compile(r"^\[[^]]*\] *")
@@ -174,6 +177,33 @@ def init_distributed(device: torch.device) -> Iterator[DistributedContext]:
     finally:
         with suppress(RuntimeError):  # of peers that have left already
             distributed.destroy_process_group()
+        _wait_for_gloo_threads()
+
+
+def _wait_for_gloo_threads() -> None:
+    """Wait until the threads of gloo are idle, at most for some seconds.
+
+    After an exchange they free tensors, for which they need Python. A thread that does this while Python ends would
+    abort the process.
+    """
+    num_idle_polls = 0
+    for _ in range(_MAX_POLLS):
+        time.sleep(_POLL_SECONDS)  # meanwhile they may use Python
+        num_idle_polls = 0 if "R" in _list_thread_states("pt_gloo_runloop") else num_idle_polls + 1
+        if num_idle_polls == _IDLE_POLLS:
+            break
+
+
+def _list_thread_states(name: str) -> list[str]:
+    """Return the states of the threads of this process with a name: "R" is running, "S" is asleep; none if the system
+    does not tell.
+    """
+    states = []
+    for folder in Path("/proc/self/task").glob("*"):
+        with suppress(OSError):  # of a thread that has ended
+            if (folder / "comm").read_text().strip() == name:
+                states.append((folder / "stat").read_text().rpartition(")")[2].split()[0])
+    return states
 
 
 def agree_on_prefix(store: Store, *, rank: int, size: int) -> str:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
@@ -141,3 +143,24 @@ def test_processes_agree_on_keys_that_no_earlier_group_has_used() -> None:
 def test_only_errors_of_peers_are_converted(error: RuntimeError, is_converted: bool) -> None:
     with pytest.raises(TrainingError if is_converted else type(error)), convert_lost_peers():
         raise error
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc")
+def test_states_of_threads_are_listed() -> None:
+    name = Path("/proc/self/task", str(threading.get_native_id()), "comm").read_text().strip()
+    assert "R" in distributed._list_thread_states(name)
+    assert distributed._list_thread_states("no such name") == []
+
+
+def test_a_process_ends_when_the_threads_of_gloo_are_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two states in a row that look idle may be between two exchanges."""
+    busy, idle = ["S", "R"], ["S", "S"]
+    states = iter([busy, idle, idle, busy, *[idle] * 100])
+    polls = []
+    monkeypatch.setattr("heedful.training.distributed._list_thread_states", lambda _: next(states))
+    monkeypatch.setattr("heedful.training.distributed.time.sleep", polls.append)
+    distributed._wait_for_gloo_threads()
+    assert len(polls) == 4 + 5
+    monkeypatch.setattr("heedful.training.distributed._list_thread_states", lambda _: busy)
+    distributed._wait_for_gloo_threads()  # does not wait without end
+    assert sum(polls) < 10
