@@ -93,7 +93,7 @@ def is_compressed(path: Path) -> bool:
 
 
 def strip_compression_suffix(name: str) -> str:
-    """Return the name of a file without the suffix of its compression."""
+    """Return the name of a file without the suffix of its compression, such as `.gz`, if it has one."""
     stem, dot, suffix = name.rpartition(".")
     return stem if f"{dot}{suffix}".lower() in _BY_SUFFIX else name
 
@@ -103,8 +103,8 @@ def open_decompressed(path: Path) -> Iterator[_ByteStream]:
     """Open a file as a stream of its bytes, decompressed if it is compressed.
 
     Raises:
-        DataError: also while the stream is read: the file cannot be read, is damaged, or is not compressed as its name
-            says.
+        DataError: when the file is opened or while it is read, if it cannot be read, is damaged, or is not compressed
+            as its suffix says.
     """
     name = "compressed"
     try:

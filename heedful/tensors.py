@@ -458,7 +458,9 @@ def _map_tensors(value: Any, function: Callable[[Tensor], Tensor]) -> Any:
     return value
 
 
-def replace_tensor(parameter: nn.Parameter, tensor: Tensor) -> None:
-    """Give a parameter another tensor, maybe of another device; it stays the same object, which modules may share."""
+def swap_parameter_data(parameter: nn.Parameter, tensor: Tensor) -> None:
+    """Replace the data of a parameter, maybe by data on another device. The parameter stays the same object, so that
+    modules that share it still do.
+    """
     swap: Any = torch.utils.swap_tensors
     swap(parameter, nn.Parameter(tensor, requires_grad=parameter.requires_grad))

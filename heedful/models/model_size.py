@@ -25,7 +25,7 @@ from heedful.blocks.residual import TokenBatchNorm
 from heedful.blocks.transformer import TransformerStack
 from heedful.errors import RecipeError
 from heedful.models.parameters import find_shared_names
-from heedful.tensors import replace_tensor
+from heedful.tensors import swap_parameter_data
 
 TensorOrModule = TypeVar("TensorOrModule", Tensor, nn.Module)
 _FILL_FUNCTIONS: Final = frozenset(
@@ -184,16 +184,16 @@ def build_without_memory(*, max_bytes: float = math.inf) -> Iterator[None]:
 
 
 @contextmanager
-def build_without_weights() -> Iterator[None]:
-    """Context manager: build models whose parameters have a shape but no memory (meta device). Only scalars and buffers
-    have memory; nothing is drawn at random for the others.
+def init_empty_weights() -> Iterator[None]:
+    """Context manager: create parameters of models on the meta device, without memory and without initialization;
+    buffers and parameters without dimensions are allocated as usual.
     """
     thread = threading.get_ident()
 
     def free_parameter(_module: nn.Module, _name: str, parameter: nn.Parameter | None) -> None:
         if parameter is None or parameter.is_meta or not parameter.dim() or threading.get_ident() != thread:
             return
-        replace_tensor(parameter, torch.empty_like(parameter, device="meta"))
+        swap_parameter_data(parameter, torch.empty_like(parameter, device="meta"))
 
     hook = register_module_parameter_registration_hook(free_parameter)
     try:

@@ -104,10 +104,11 @@ def tune_malloc() -> bool:
     return _set_malloc_options({_M_MMAP_MAX: 0, _M_TRIM_THRESHOLD: -1})
 
 
-def limit_malloc() -> bool:
+def reduce_fragmentation() -> bool:
     """Configure glibc to return the memory of large tensors to the kernel as soon as they are freed.
 
-    Gathering and freeing weights would leave gaps, which were measured to be more than twice as large as the model.
+    Gathering and freeing weights would otherwise fragment the heap: free memory was measured to be more than twice as
+    large as the model.
     Does nothing on systems other than Linux.
 
     Returns:

@@ -22,12 +22,12 @@ from heedful.data.batches import sum_tokens_by_text
 from heedful.data.corpus import Corpus
 from heedful.engines.select_engine import require_engine
 from heedful.errors import RecipeError
-from heedful.models.model_size import build_without_weights
+from heedful.models.model_size import init_empty_weights
 from heedful.recipes.error_messages import find_risks
 from heedful.recipes.load import load_recipe
 from heedful.recipes.recipe import DataConfig, Recipe, format_data_key
 from heedful.runs.checkpoints import METRICS_FILE, load_snapshot, write_final_model
-from heedful.runs.device import find_device, limit_malloc, trim_malloc, tune_malloc
+from heedful.runs.device import find_device, reduce_fragmentation, trim_malloc, tune_malloc
 from heedful.runs.initialization import build_model_to_resume, ignore_message, init_model
 from heedful.runs.load import get_engine, has_checkpoint, load_trained_model
 from heedful.runs.metrics_log import MetricsLog, read_curve
@@ -151,7 +151,7 @@ def _train_recipe(
         torch.set_num_threads(recipe.training.threads)
     with init_distributed(find_device(device)) as process_group, ExitStack() as stack:
         if is_sharded(recipe.training, process_group):
-            limit_malloc()
+            reduce_fragmentation()
         else:
             tune_malloc()
         if (engine := get_engine(recipe, process_group.device)) is not None:
@@ -321,7 +321,7 @@ def _update_model(
     snapshot = load_snapshot(run.folder, lazily=is_sharded(run.recipe.training, process_group))
     past = snapshot.progress if snapshot else TrainState()
     receives_weights = is_sharded(run.recipe.training, process_group) and not process_group.is_leader
-    with build_without_weights() if receives_weights else nullcontext():
+    with init_empty_weights() if receives_weights else nullcontext():
         model = init_model(run, origin, log=log) if snapshot is None else build_model_to_resume(run, origin)
     del origin  # its weights have been copied
     freeze_parameters(model, run.recipe.training)

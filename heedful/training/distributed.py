@@ -181,14 +181,14 @@ def init_distributed(device: torch.device) -> Iterator[DistributedContext]:
 
 
 def _wait_for_gloo_threads() -> None:
-    """Wait until the threads of gloo are idle, at most for some seconds.
+    """Wait until the threads of gloo are idle, at most for five seconds.
 
-    After an exchange they free tensors, for which they need Python. A thread that does this while Python ends would
-    abort the process.
+    After a collective operation they free tensors, for which they need the GIL. A thread that asks for it while the
+    interpreter shuts down would abort the process.
     """
     num_idle_polls = 0
     for _ in range(_MAX_POLLS):
-        time.sleep(_POLL_SECONDS)  # meanwhile they may use Python
+        time.sleep(_POLL_SECONDS)  # and release the GIL
         num_idle_polls = 0 if "R" in _list_thread_states("pt_gloo_runloop") else num_idle_polls + 1
         if num_idle_polls == _IDLE_POLLS:
             break

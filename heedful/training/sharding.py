@@ -24,7 +24,7 @@ from torch.distributed.fsdp._fully_shard import _fsdp_state
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from heedful.lazy_tensors import LazyTensors, build_templates
-from heedful.tensors import replace_tensor
+from heedful.tensors import swap_parameter_data
 from heedful.training.callbacks import TrainingSnapshot, require_same_tensors
 from heedful.training.distributed import DistributedContext, all_reduce_gradients, convert_lost_peers
 from heedful.training.precision import Precision
@@ -63,7 +63,7 @@ class ShardedPrecision(Precision):
 
     Args:
         model: the model to train. All processes get the weights and buffers of the leading process; in the others,
-            parameters may be without memory (`build_without_weights`). They become `DTensor`s on the device of
+            parameters may be without memory (`init_empty_weights`). They become `DTensor`s on the device of
             `distributed`.
         distributed: the process group.
         layers: modules of the model. The parameters of each are gathered while its `forward` or `init_state` runs, and
@@ -273,11 +273,11 @@ def _shard_modules(
     # layer by layer, so that no process but the leading one ever holds the whole model
     received: set[int] = set()
     for layer in _iter_unshared_layers(model, layers):
-        _receive_weights(layer, context, received=received)
+        _broadcast_weights(layer, context, skip_ids=received)
         fully_shard(layer, reshard_after_forward=True, **options)
         register_fsdp_forward_method(layer, "init_state")
         received |= {id(parameter) for parameter in layer.parameters()}
-    _receive_weights(model, context, received=received)
+    _broadcast_weights(model, context, skip_ids=received)
     root = _RootModule(model)
     fully_shard(root, **options)
     for module in root.modules():
@@ -287,15 +287,15 @@ def _shard_modules(
     return root
 
 
-def _receive_weights(module: nn.Module, context: DistributedContext, *, received: Collection[int]) -> None:
-    """Give each parameter and buffer of a module memory on the device of the context, and the numbers of the leading
-    process; leave out the parameters whose `id` is in `received`.
+def _broadcast_weights(module: nn.Module, context: DistributedContext, *, skip_ids: Collection[int]) -> None:
+    """Allocate the parameters and buffers of a module on the device of the context, and fill them with the values of
+    the leading process; all processes must call this. Parameters whose `id` is in `skip_ids` are left out.
     """
     for parameter in module.parameters():
-        if id(parameter) in received:
+        if id(parameter) in skip_ids:
             continue
         if parameter.is_meta:
-            replace_tensor(parameter, torch.empty(parameter.shape, dtype=parameter.dtype, device=context.device))
+            swap_parameter_data(parameter, torch.empty(parameter.shape, dtype=parameter.dtype, device=context.device))
         else:
             parameter.data = parameter.data.to(context.device).contiguous()
         context.broadcast_([parameter.data])

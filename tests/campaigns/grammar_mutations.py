@@ -121,9 +121,9 @@ def mutate_sample(samples: Sequence[bytes], draw: random.Random, *, name: str) -
     return content
 
 
-def repeat_unit(content: bytes, draw: random.Random) -> bytes:
-    """Return a few bytes many times, which take long where time grows with the square of a length, and what may not
-    match after them.
+def make_repetitive_text(content: bytes, draw: random.Random) -> bytes:
+    """Return a few bytes, often a part of `content`, repeated many times, and maybe bytes after them that prevent a
+    match. They show where the time of a parser grows with the square of a length.
     """
     place = draw.randrange(len(content) + 1)
     units = (
@@ -195,7 +195,7 @@ def mutate_text(content: bytes, draw: random.Random) -> bytes:
         case 11:
             return b"".join(parts).replace(b"\n", draw.choice((b"\r\n", b"\r", b"\n\n", b"", b"\x0b")))
         case 12:
-            parts[place:place] = [repeat_unit(b"".join(parts), draw)]
+            parts[place:place] = [make_repetitive_text(b"".join(parts), draw)]
         case _:
             return mutate_bytes(content, draw)
     return b"".join(parts)

@@ -92,9 +92,9 @@ class TextCheck(ABC, Generic[Measure]):
     def measure(self, texts: Sequence[str]) -> Measure | None:
         """Return the value by which the texts of an example are judged; None if they have no fault."""
 
-    def measure_all(self, examples: Sequence[Sequence[str]]) -> Sequence[Measure | None]:
-        """Return what `measure` returns for the texts of each example, in order; a check overrides this if many
-        examples together take less time.
+    def measure_batch(self, examples: Sequence[Sequence[str]]) -> Sequence[Measure | None]:
+        """Return what `measure` returns for the texts of each example, in order. Subclasses may override this with a
+        faster implementation.
         """
         return [self.measure(texts) for texts in examples]
 

@@ -132,7 +132,7 @@ def _has_many_numbers(profile: ColumnProfile) -> bool:
 
 
 class TooManyColumnsError(DataError):
-    """Raised for a table with too many columns; the message does not name the file."""
+    """Raised for a table with more columns than are read; the caller adds the name of the file."""
 
 
 def build_profiles(names: Sequence[str], rows: Iterable[Sequence[str]]) -> list[ColumnProfile]:

@@ -142,7 +142,7 @@ def _measure_examples(
     checks: Sequence[DataCheck], examples: Sequence[tuple[Sequence[str], Sequence[str]]]
 ) -> Sequence[Sequence[Any]]:
     """Return what each check measures of each example, given as its texts and its labels; a row is an example."""
-    columns = [check.measure_all(examples) for check in checks]
+    columns = [check.measure_batch(examples) for check in checks]
     return [[column[row] for column in columns] for row in range(len(examples))]
 
 

@@ -71,9 +71,9 @@ class DataCheck(ABC):
         """
         return None
 
-    def measure_all(self, examples: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Sequence[Any]:
-        """Return what `measure` returns for each example, given as its texts and its labels; a check overrides this if
-        many examples together take less time.
+    def measure_batch(self, examples: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Sequence[Any]:
+        """Return what `measure` returns for each example, given as its texts and its labels. Subclasses may override
+        this with a faster implementation.
         """
         return [self.measure(*example) for example in examples]
 

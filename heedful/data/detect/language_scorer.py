@@ -24,13 +24,13 @@ _BLOCK_BYTES: Final = 2**18
 
 @final
 class LanguageScorer:
-    """The tables of py3langid, as arrays.
+    """The classifier of py3langid for many texts at once; its tables are held as arrays.
 
     Args:
         identifier: the loaded model.
 
     Attributes:
-        labels: its names of languages, [L].
+        labels: the codes of the L languages, in the order of the columns of probabilities.
     """
 
     def __init__(self, identifier: LanguageIdentifier) -> None:
@@ -42,8 +42,8 @@ class LanguageScorer:
         self._log_probs, self._log_priors = identifier.nb_ptc, identifier.nb_pc
 
     def score_texts(self, texts: Sequence[str]) -> Float32[np.ndarray, "N L"]:
-        """Return the probability of each language for each of N texts, as `classify` of py3langid gives it; all are
-        equal for a text without a known n-gram.
+        """Return the probability of each language for each of N texts, as `classify` of py3langid gives it. The
+        distribution is uniform for a text without a known n-gram.
         """
         encoded = [_encode(text) for text in texts]
         lengths = np.array([len(text) for text in encoded], np.int64)

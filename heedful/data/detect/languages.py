@@ -324,7 +324,7 @@ def guess_language(texts: Iterable[str]) -> LanguageInfo:
 
 
 def guess_languages(texts: Sequence[str]) -> Sequence[LanguageInfo]:
-    """Return the language of each text, as `guess_language` does for one, but in a quarter of the time."""
+    """Return the language of each text, as `guess_language` does for one; faster for many texts."""
     shortened = [text[:_TEXT_CHARACTERS] for text in texts]
     return [
         _accept_language(code, probability) if any(map(str.isalpha, text)) else LanguageInfo()

@@ -171,9 +171,9 @@ class PairLanguageCheck(TextCheck[LanguageFault]):
         """Return "swapped" if each side is in the other's language, "same" if both are in one language, "other" if a
         side is in a third one; None if both are right.
         """
-        return self.measure_all([texts])[0]
+        return self.measure_batch([texts])[0]
 
-    def measure_all(self, examples: Sequence[Sequence[str]]) -> Sequence[LanguageFault | None]:
+    def measure_batch(self, examples: Sequence[Sequence[str]]) -> Sequence[LanguageFault | None]:
         """Return what `measure` returns for each pair; languages of many texts are identified together."""
         if not any(self._languages):
             return [None] * len(examples)
@@ -227,11 +227,11 @@ class LanguageCheck(DataCheck):
         """Return what is wrong with the languages of a pair; None if nothing is."""
         return None if self._check is None else self._check.measure(texts)
 
-    def measure_all(self, examples: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Sequence[LanguageFault | None]:
+    def measure_batch(self, examples: Sequence[tuple[Sequence[str], Sequence[str]]]) -> Sequence[LanguageFault | None]:
         """Return what `measure` returns for each example."""
         if self._check is None:
             return [None] * len(examples)
-        return self._check.measure_all([texts for texts, _ in examples])
+        return self._check.measure_batch([texts for texts, _ in examples])
 
     def add_measured(
         self, example: DatasetExample, part: DatasetPart, location: str, *, value: LanguageFault | None

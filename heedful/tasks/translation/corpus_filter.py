@@ -203,8 +203,8 @@ def _find_rejecting_rules(
     *,
     first: int = 0,
 ) -> Sequence[int]:
-    """Return for each pair the number of the first rule that rejects it, or `KEPT_NUMBER`. A rule measures only pairs
-    that the rules before it accepted.
+    """Return for each pair of texts the number of the first rule that rejects it, or `KEPT_NUMBER`. A rule is evaluated
+    only on pairs that the rules before it kept.
 
     Args:
         rules: all rules.
@@ -215,7 +215,7 @@ def _find_rejecting_rules(
     numbers = [KEPT_NUMBER] * len(pairs)
     passed: Sequence[int] = range(len(pairs))
     for number, rule in enumerate(rules[first:], first):
-        for index, value in zip(passed, rule.measure_all([pairs[index] for index in passed]), strict=True):
+        for index, value in zip(passed, rule.measure_batch([pairs[index] for index in passed]), strict=True):
             if value is not None and (rule not in faults or value in faults[rule]):
                 numbers[index] = number
         passed = [index for index in passed if numbers[index] == KEPT_NUMBER]

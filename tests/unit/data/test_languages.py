@@ -227,5 +227,5 @@ def test_many_pairs_are_judged_like_each() -> None:
     english, german, french = (SENTENCES[code] for code in ("en", "de", "fr"))
     pairs = [(english, german), (german, english), (english, english), (english, french), ("1", "2"), ("", german)]
     faults = [None, "swapped", "same", "other", None, None]
-    assert check.measure_all(pairs) == faults == [check.measure(pair) for pair in pairs]
-    assert check.measure_all([]) == []
+    assert check.measure_batch(pairs) == faults == [check.measure(pair) for pair in pairs]
+    assert check.measure_batch([]) == []

@@ -9,7 +9,7 @@ import torch
 from task_runs import create_task_runs
 from torch import nn
 
-from heedful.models.model_size import build_without_weights
+from heedful.models.model_size import init_empty_weights
 from heedful.models.parameters import find_shared_names
 from heedful.runs.load import open_run
 
@@ -32,7 +32,7 @@ class TiedModel(nn.Module):
 
 
 def test_parameters_have_no_memory_and_stay_shared() -> None:
-    with build_without_weights():
+    with init_empty_weights():
         model = TiedModel()
     assert model.first is model.second
     assert model.output.weight is model.embedding.weight
@@ -55,7 +55,7 @@ def test_models_of_all_tasks_are_built_without_weights(runs: dict[str, Path]) ->
     for folder in runs.values():
         run = open_run(folder)
         model = run.init_model()
-        with build_without_weights():
+        with init_empty_weights():
             empty = run.init_model()
         expected, found = (dict(each.named_parameters(remove_duplicate=False)) for each in (model, empty))
         assert found.keys() == expected.keys()
