@@ -237,6 +237,9 @@ def _show_progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show a progress bar of `total` steps, with the name `label`, on standard error if that is a terminal. Yield a
     function that advances it by a number of steps.
     """
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda done: bar.advance(task, done)

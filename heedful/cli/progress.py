@@ -30,7 +30,8 @@ class _ProgressBar:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        if not self._bar.disable:  # older versions of rich write an empty line
+            self._bar.stop()
 
     def _is_line_due(self) -> bool:
         """Whether the bar is disabled and the next line is due; resets the timer if it is."""

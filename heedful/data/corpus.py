@@ -251,7 +251,8 @@ class Corpus:
         own_digests, row_numbers = np.unique(self.digests, return_inverse=True)
         is_shared = np.zeros(len(own_digests), dtype=bool)
         for start in range(0, len(other.digests), _ROWS_AT_ONCE):
-            is_shared |= np.isin(own_digests, other.digests[start : start + _ROWS_AT_ONCE])
+            digests = other.digests[start : start + _ROWS_AT_ONCE]
+            is_shared |= np.isin(own_digests, digests, kind="sort")  # a table of such numbers overflows in numpy 2.0
         return int(is_shared[row_numbers].sum())
 
 

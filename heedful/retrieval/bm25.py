@@ -177,7 +177,7 @@ class BM25Index:
 
     def save(self, folder: Path) -> None:
         """Save arrays as .npy, terms and parameters as JSON, without pickle."""
-        self._library.save(folder, show_progress=False)
+        self._library.save(folder)  # shows progress only of texts, of which there are none here
 
     def get_passage_share(self, term: str) -> float:
         """Return the share of the passages that contain a term."""

@@ -26,6 +26,8 @@ _NAME: Final = "heedful"
 """Name of the application on the cluster."""
 _RAY_LOGGING: Final = {"enable_access_log": False}
 """Logging options of Ray; each replica logs its requests itself if the settings say so."""
+_FLUSH_SECONDS: Final = 2.0
+"""Seconds in which a replica that ends may send its last spans."""
 
 
 @final
@@ -65,6 +67,8 @@ class Replica:
         await send({"type": "lifespan.startup.complete"})
         assert (await receive())["type"] == "lifespan.shutdown"
         self._registry.state = "ending"
+        if self._registry.tracer is not None:
+            await asyncio.to_thread(self._registry.tracer.flush, _FLUSH_SECONDS)
         await send({"type": "lifespan.shutdown.complete"})
 
     def _has_excess_headers(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:

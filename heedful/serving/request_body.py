@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from email.message import Message
 from typing import Any, Final
 
+from python_multipart.exceptions import FormParserError
 from starlette.datastructures import FormData
 from starlette.formparsers import MultiPartException
 from starlette.requests import Request
@@ -133,6 +134,8 @@ async def open_form(request: Request, *, max_files: int, max_fields: int) -> Asy
             yield form
     except MultiPartException as error:
         raise bad_request(f"the form: {error.message}") from None
+    except FormParserError:  # not every version of starlette turns it into the other error
+        raise bad_request("the form: Invalid multipart data.") from None
 
 
 def _require_utf8(content_type: str) -> None:

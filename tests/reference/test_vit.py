@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import transformers
 from PIL import Image
 from safetensors.torch import load_file
 from torch import Tensor, nn
@@ -28,6 +27,8 @@ from heedful.runs.export import export_ctranslate2, export_hugging_face, export_
 from heedful.runs.initialization import create_run, init_model
 from heedful.tasks.captioning.demonstration import CaptioningDemonstration
 from heedful.tasks.glimpses.predictor import GlimpsePredictor
+
+transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
 
 @pytest.fixture(autouse=True)

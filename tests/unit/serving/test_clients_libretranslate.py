@@ -12,13 +12,17 @@ from pathlib import Path
 
 import pytest
 import requests
-from deep_translator import LibreTranslator
-from deep_translator.exceptions import AuthorizationException, ServerException
-from libretranslate_aio import AsyncLibreTranslate, BadRequestError, ForbiddenError, LibreTranslate
-from libretranslatepy import LibreTranslateAPI
 from live_server import LiveServer, open_registry, run_server
 
 from heedful.serving.auth import add_key
+
+for module in ("deep_translator", "libretranslate_aio", "libretranslatepy"):
+    pytest.importorskip(module, reason=f"{module} is not installed")
+
+from deep_translator import LibreTranslator  # noqa: E402 - behind the question whether it is installed
+from deep_translator.exceptions import AuthorizationException, ServerException  # noqa: E402
+from libretranslate_aio import AsyncLibreTranslate, BadRequestError, ForbiddenError, LibreTranslate  # noqa: E402
+from libretranslatepy import LibreTranslateAPI  # noqa: E402
 
 GERMAN = "eins zwei drei."
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import openai
 import pytest
 from live_server import LiveServer, open_registry, run_server
 from openai_runs import create_openai_runs
@@ -19,6 +18,8 @@ from heedful.__main__ import main
 from heedful.serving.auth import add_key
 from heedful.serving.http_errors import queue_full
 from heedful.tasks.conversation.data import DialogueTurn
+
+openai = pytest.importorskip("openai", reason="openai is not installed")
 
 
 @pytest.fixture(scope="module")

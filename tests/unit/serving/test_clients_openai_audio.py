@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import audio_samples
-import openai
 import pytest
 from live_server import LiveServer, open_registry, run_server
 from task_runs import create_task_runs, read_recording
 
 from heedful import load
+
+openai = pytest.importorskip("openai", reason="openai is not installed")
 
 
 @pytest.fixture(autouse=True)

@@ -461,7 +461,7 @@ def test_a_deadline_ends_the_work(live: LiveServer, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(ContinuousBatch, "step", counted)
     asked = {"prompts": "once", "tokens": 2000, "search": "greedy"}
-    answer = live.ask("/v1/heedful/generate", asked, headers={"heedful-deadline": "0.05"})
+    answer = live.ask("/v1/heedful/generate", asked, headers={"heedful-deadline": "0.5"})
     assert answer.status == 504
     until = time.monotonic() + 20
     while live.registry.models["a-generate"].num_waiting or live.registry.models["a-generate"].backend._running:  # type: ignore[attr-defined]

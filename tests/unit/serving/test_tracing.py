@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import http.client
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -24,6 +26,7 @@ from pydantic import ValidationError
 
 from heedful.errors import MissingExtraError
 from heedful.serving import tracing
+from heedful.serving.ray_serve import Replica
 from heedful.serving.request_log import SERVER_LOGGER, use_server_logging
 from heedful.serving.settings import ServerSettings
 from heedful.serving.tracing import RequestTracer, build_request_tracer, is_tracing_on
@@ -430,3 +433,46 @@ def test_without_a_collector_requests_are_answered_and_a_warning_is_written_once
     assert [line["status"] for line in lines if "status" in line] == [200] * 5
     (warning,) = [line["message"] for line in lines if line["level"] == "warning"]
     assert warning.startswith("traces: spans could not be sent to the collector")
+
+
+@needs_packages
+def test_a_replica_that_ends_sends_its_spans(plain_environment: pytest.MonkeyPatch) -> None:
+    async def live(replica: Replica) -> None:
+        events: asyncio.Queue[Any] = asyncio.Queue()
+        answers: asyncio.Queue[Any] = asyncio.Queue()
+        lifespan = asyncio.create_task(replica({"type": "lifespan"}, events.get, answers.put))
+        await events.put({"type": "lifespan.startup"})
+        assert await answers.get() == {"type": "lifespan.startup.complete"}
+        headers = [(b"host", b"localhost")]
+        scope = {"type": "http", "method": "GET", "path": "/nowhere", "query_string": b"", "headers": headers}
+        await replica(scope, asyncio.Event().wait, answers.put)
+        assert (await answers.get())["status"] == 404
+        await events.put({"type": "lifespan.shutdown"})
+        await lifespan
+
+    with run_collector() as collector:
+        asyncio.run(live(Replica(set_endpoint(collector.address))))
+        assert [(process, span.name) for process, span in collector.list_spans()] == [("replica", "GET other")]
+
+
+@needs_packages
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed")
+def test_a_collector_gets_the_spans_of_a_replica_on_ray(trained: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    words = ["--ray", "--ray.cpus", "0.5", "--port", str(port), "--device", "cpu", "--tracing.endpoint"]
+    with run_collector() as collector:
+        command = [sys.executable, "-m", "heedful", "serve", f"digits={trained}", *words, collector.address]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stderr is not None
+                assert any(line.strip() == "ready" for line in process.stderr), "it was never ready"
+                assert translate(port)[0] == 200
+            finally:
+                process.terminate()
+            assert process.wait(60) == 0
+    spans = [(name, span) for name, span in collector.list_spans() if span.trace_id.hex() == TRACE]
+    assert {name for name, _ in spans} == {"replica"}
+    request, job = {"POST /v1/heedful/translate", "wait for thread", "work"}, {"compute", "wait for batch", "run batch"}
+    assert {span.name for _, span in spans} == request | job
