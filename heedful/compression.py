@@ -37,17 +37,35 @@ def _open_gzip(file: BinaryIO) -> _ByteStream:
 
 def _open_zstd(file: BinaryIO) -> _ByteStream:
     """Open a stream of zstd, by Python itself or by PyArrow."""
+    stream: Any = _import_pyarrow().CompressedInputStream(file, "zstd") if _ZSTD is None else _ZSTD.ZstdFile(file)
+    return io.BufferedReader(stream)
+
+
+def _compress_gzip(content: bytes) -> bytes:
+    """Compress bytes by gzip, without the time, so that the same content gives the same bytes."""
+    return gzip.compress(content, compresslevel=6, mtime=0)
+
+
+def _compress_zstd(content: bytes) -> bytes:
+    """Compress bytes by zstd, by Python itself or by PyArrow."""
     if _ZSTD is not None:
-        stream: Any = _ZSTD.ZstdFile(file)
-        return io.BufferedReader(stream)
+        return bytes(_ZSTD.compress(content))
+    return bytes(_import_pyarrow().Codec("zstd").compress(content, asbytes=True))
+
+
+def _import_pyarrow() -> Any:
+    """Import PyArrow, which reads and writes zstd.
+
+    Raises:
+        DataError: it is not installed.
+    """
     try:
-        pyarrow = importlib.import_module("pyarrow")
+        return importlib.import_module("pyarrow")
     except ModuleNotFoundError:
         raise DataError(
-            "zstd is read by PyArrow before Python 3.14; install heedful[parquet], or unpack the file with unzstd"
+            "zstd is read and written by PyArrow before Python 3.14; install heedful[parquet], or use another "
+            "compression"
         ) from None
-    stream = pyarrow.CompressedInputStream(file, "zstd")
-    return io.BufferedReader(stream)
 
 
 @dataclass(frozen=True)
@@ -60,6 +78,7 @@ class Compression:
         print_command: the program that prints a decompressed file.
         magic: the first bytes of a compressed file.
         open_stream: opens the decompressed bytes of an open file as a stream.
+        compress: compresses bytes as a whole file; such files may also follow each other in one file.
     """
 
     name: str
@@ -67,16 +86,18 @@ class Compression:
     print_command: str
     magic: bytes
     open_stream: Callable[[BinaryIO], _ByteStream]
+    compress: Callable[[bytes], bytes]
 
 
 COMPRESSIONS: Final = (
-    Compression("gzip", ".gz", "zcat", b"\x1f\x8b", _open_gzip),
-    Compression("bzip2", ".bz2", "bzcat", b"BZh", bz2.BZ2File),
-    Compression("xz", ".xz", "xzcat", b"\xfd7zXZ\x00", lzma.LZMAFile),
-    Compression("zstd", ".zst", "zstdcat", b"\x28\xb5\x2f\xfd", _open_zstd),
+    Compression("gzip", ".gz", "zcat", b"\x1f\x8b", _open_gzip, _compress_gzip),
+    Compression("bzip2", ".bz2", "bzcat", b"BZh", bz2.BZ2File, bz2.compress),
+    Compression("xz", ".xz", "xzcat", b"\xfd7zXZ\x00", lzma.LZMAFile, lzma.compress),
+    Compression("zstd", ".zst", "zstdcat", b"\x28\xb5\x2f\xfd", _open_zstd, _compress_zstd),
 )
 _BY_SUFFIX: Final[Mapping[str, Compression]] = {each.suffix: each for each in COMPRESSIONS}
 _MAGIC_BYTES: Final = max(len(each.magic) for each in COMPRESSIONS)
+_BLOCK_BYTES: Final = 2**24
 _DAMAGE_ERRORS: Final = (EOFError, zlib.error, lzma.LZMAError, *(() if _ZSTD is None else (_ZSTD.ZstdError,)))
 """Errors of damaged files; bzip2, gzip and PyArrow raise an `OSError` without a number instead."""
 
@@ -96,6 +117,17 @@ def strip_compression_suffix(name: str) -> str:
     """Return the name of a file without the suffix of its compression, such as `.gz`, if it has one."""
     stem, dot, suffix = name.rpartition(".")
     return stem if f"{dot}{suffix}".lower() in _BY_SUFFIX else name
+
+
+def write_compressed(source: BinaryIO, target: BinaryIO, *, name: str) -> None:
+    """Copy a file, compressed in the way that the suffix of the `name` of the target says, or as it is.
+
+    Raises:
+        DataError: a package for this way is missing.
+    """
+    compression = _BY_SUFFIX.get(Path(name).suffix.lower())
+    while block := source.read(_BLOCK_BYTES):
+        target.write(block if compression is None else compression.compress(block))
 
 
 @contextmanager

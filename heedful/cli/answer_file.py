@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -14,6 +12,7 @@ from typing import IO, Any, Final, final
 
 from filelock import FileLock, Timeout
 
+from heedful.compression import strip_compression_suffix, write_compressed
 from heedful.errors import DataError, RunError
 
 _MAX_ATTEMPTS: Final = 10
@@ -32,7 +31,7 @@ class AnswerFile:
     progress in `.NAME.growing.json` and the lock in `.NAME.growing.lock`.
 
     Args:
-        path: name of the complete file; one that ends with .gz is compressed.
+        path: name of the complete file; one that ends with .gz, .bz2, .xz or .zst is compressed.
         fingerprint: text that differs if other answers are expected, because the input, the model or the options are
             not the same; progress with another fingerprint is not used.
         job: id of this run of the command, to count how often its processes end at the same place.
@@ -50,7 +49,7 @@ class AnswerFile:
         self._job = job
         self._growing = path.with_name(f".{path.name}.growing")
         self._progress = path.with_name(f".{path.name}.growing.json")
-        self._compressed = path.with_name(f".{path.name}.growing.gz")
+        self._compressed = path.with_name(f".{path.name}.growing.compressed")
         self._lock = path.with_name(f".{path.name}.growing.lock")
         self._file: IO[bytes] | None = None
 
@@ -173,15 +172,14 @@ class AnswerFile:
         write_atomic(self._progress, json.dumps(stored).encode())
 
     def _complete(self) -> None:
-        """Give the file its name, compressed if that ends with .gz."""
-        if self.path.suffix != ".gz":
+        """Give the file its name, compressed if that ends with the suffix of a compression."""
+        if strip_compression_suffix(self.path.name) == self.path.name:
             self._growing.replace(self.path)
             return
-        with self._growing.open("rb") as plain, self._compressed.open("wb") as raw:
-            with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as compressed:
-                shutil.copyfileobj(plain, compressed)
-            raw.flush()
-            os.fsync(raw.fileno())
+        with self._growing.open("rb") as plain, self._compressed.open("wb") as compressed:
+            write_compressed(plain, compressed, name=self.path.name)
+            compressed.flush()
+            os.fsync(compressed.fileno())
         self._compressed.replace(self.path)
 
     def _remove_rest(self) -> None:

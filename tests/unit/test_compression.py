@@ -18,6 +18,7 @@ from heedful.compression import (
     open_decompressed,
     read_decompressed,
     strip_compression_suffix,
+    write_compressed,
 )
 from heedful.data.detect.sniff import PlainLinesShape, sniff_text
 from heedful.data.readers import read_lines
@@ -55,6 +56,17 @@ def test_compressed_files_are_read_as_streams_and_whole(tmp_path: Path, suffix: 
     with open_decompressed(path) as stream:
         assert stream.readline() == b"Zeile 0: \n"
     assert isinstance(sniff_text(path), PlainLinesShape)
+
+
+@pytest.mark.parametrize("suffix", ["", *COMPRESS])
+def test_written_files_are_compressed_as_their_names_say(tmp_path: Path, suffix: str) -> None:
+    plain, path = tmp_path / "plain", tmp_path / f"text{suffix}"
+    plain.write_bytes(CONTENT)
+    with plain.open("rb") as source, path.open("wb") as target:
+        write_compressed(source, target, name=path.name)
+    assert read_decompressed(path) == CONTENT
+    assert (find_compression(path) is None) == (not suffix)
+    assert not suffix or path.stat().st_size < len(CONTENT) / 4
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
@@ -118,7 +130,9 @@ def test_zstd_without_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         raise ModuleNotFoundError(name)
 
     monkeypatch.setattr(importlib, "import_module", refuse)
-    with pytest.raises(DataError, match=r"text\.zst: zstd is read by PyArrow .* install heedful\[parquet\], or unpack"):
+    with pytest.raises(
+        DataError, match=r"text\.zst: zstd is read and written by PyArrow .* install heedful\[parquet\], or use"
+    ):
         list(read_lines(path))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import random
 import signal
@@ -17,6 +16,7 @@ import pytest
 from heedful.cli import answer_file
 from heedful.cli.answer_file import AnswerFile, use_answer_file
 from heedful.cli.line_commands import write_answers
+from heedful.compression import read_decompressed
 from heedful.errors import DataError, RunError
 from heedful.tasks.predictor import TextLineFormat, UnreadableInput
 
@@ -70,7 +70,7 @@ def expected(count: int) -> str:
 
 
 def read(path: Path) -> str:
-    return (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).decode()
+    return read_decompressed(path).decode()
 
 
 def broken_off(texts: Sequence[str], at: int) -> Iterator[str]:
@@ -79,7 +79,7 @@ def broken_off(texts: Sequence[str], at: int) -> Iterator[str]:
     raise Killed
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.txt.xz"])
 @pytest.mark.parametrize("at", [0, 1, CHUNK, CHUNK + 1, 3 * CHUNK, 25])
 def test_a_file_is_continued_behind_the_last_chunk(name: str, at: int, tmp_path: Path) -> None:
     path, texts = tmp_path / name, lines(25)
@@ -126,7 +126,7 @@ def test_a_file_without_valid_progress_is_begun_again(damage: str, tmp_path: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.txt.xz"])
 def test_a_kill_at_any_step_loses_nothing_and_doubles_nothing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
