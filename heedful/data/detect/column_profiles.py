@@ -140,33 +140,56 @@ def build_profiles(names: Sequence[str], rows: Iterable[Sequence[str]]) -> list[
     short rows are empty.
 
     Raises:
+        TooManyColumnsError: see `profile_columns`.
+    """
+    columns: list[list[str]] = [[] for _ in names]
+    num_rows = 0
+    for row in rows:
+        num_rows += 1
+        for column, value in zip(columns, row, strict=False):
+            column.append(value)
+    return profile_columns(names, columns, num_rows=num_rows)
+
+
+def profile_columns(names: Sequence[str], columns: Iterable[Sequence[str]], *, num_rows: int) -> list[ColumnProfile]:
+    """Compute the profile of each column of a table. Its time depends on the number of values, and not on that of the
+    cells, because a hostile file may have one long row and many short ones.
+
+    Args:
+        names: of the columns.
+        columns: the values of each column; rows that are too short for a column have none.
+        num_rows: rows of the table.
+
+    Raises:
         TooManyColumnsError: the table has more columns than a spreadsheet can hold.
     """
     if len(names) > _MAX_COLUMNS:
         raise TooManyColumnsError(f"has {len(names):,} columns, and at most {_MAX_COLUMNS:,} are read")
-    table = [list(row) for row in rows]
     return [
-        _build_profile(name, index, [row[index] if index < len(row) else "" for row in table])
-        for index, name in enumerate(names)
+        _build_profile(name, index, values, num_rows=num_rows)
+        for index, (name, values) in enumerate(zip(names, columns, strict=True))
     ]
 
 
-def _build_profile(name: str, index: int, values: Sequence[str]) -> ColumnProfile:
-    """Compute the profile of the column with this name and index from its values in all rows."""
-    filled = [value for value in map(str.strip, values) if value]
+def _build_profile(name: str, index: int, values: Sequence[str], *, num_rows: int) -> ColumnProfile:
+    """Compute the profile of the column with this name and index from the values of all rows that are long enough."""
+    stripped = [value.strip() for value in values]
+    filled = [value for value in stripped if value]
     counts: Counter[str] = Counter()
-    for value in map(str.strip, values):
+    for value in stripped:
         if value in counts or len(counts) < _MAX_DISTINCT:
             counts[value] += 1
+    if len(stripped) < num_rows and ("" in counts or len(counts) < _MAX_DISTINCT):
+        counts[""] += num_rows - len(stripped)
     numbers = [parse_number(value) for value in filled]
-    parsed = [index for index in numbers if index is not None]
+    parsed = [number for number in numbers if number is not None]
     is_increasing = len(parsed) == len(filled) > 1 and all(a < b for a, b in pairwise(parsed))
     size = max(1, len(filled))
     num_known = max(1, sum(not is_missing_value(value) for value in filled))
     return ColumnProfile(
         name,
         index,
-        len(values),
+        num_rows,
         len(filled),
         counts,
         sum(len(value.split()) for value in filled) / size,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import Final
 
 from heedful.compression import find_compression, open_decompressed, strip_compression_suffix
-from heedful.data.detect.column_profiles import ColumnProfile, TooManyColumnsError, build_profiles, has_header
+from heedful.data.detect.column_profiles import (
+    ColumnProfile,
+    TooManyColumnsError,
+    build_profiles,
+    has_header,
+    profile_columns,
+)
 from heedful.data.detect.file_names import FileNameInfo, get_suffix, parse_file_name
 from heedful.data.readers import JsonRecord, parse_separator_line, read_lines, read_quoted_rows, read_records
 from heedful.errors import DataError
@@ -425,11 +431,16 @@ def _parse_or_none(line: str) -> object:
 
 def _build_objects_shape(objects: Sequence[Mapping[str, object]], *, is_list: bool = False) -> JsonObjectsShape:
     """Build the shape of JSON objects; `is_list` says whether they are in one list."""
-    names = list(dict.fromkeys(name for value in objects for name in value))
-    nested = frozenset(name for name in names if any(isinstance(value.get(name), list | dict) for value in objects))
-    flat = [name for name in names if name not in nested]
-    rows = [[format_value(value.get(name)) for name in flat] for value in objects]
-    return JsonObjectsShape(build_profiles(flat, rows), nested, objects[:100], is_list)
+    values_by_name = defaultdict[str, list[object]](list)
+    for fields in objects:
+        for name, value in fields.items():
+            values_by_name[name].append(value)
+    nested = frozenset(
+        name for name, values in values_by_name.items() if any(isinstance(v, list | dict) for v in values)
+    )
+    flat = [name for name in values_by_name if name not in nested]
+    columns = ([format_value(value) for value in values_by_name[name]] for name in flat)
+    return JsonObjectsShape(profile_columns(flat, columns, num_rows=len(objects)), nested, objects[:100], is_list)
 
 
 def format_value(value: object) -> str:

@@ -36,3 +36,18 @@ def test_tables_of_too_many_columns_are_refused(tmp_path: Path) -> None:
     path.write_text("\n".join("\t".join(map(str, range(20_000))) for _ in range(3)))
     with pytest.raises(DataError, match=r"wide\.tsv: has 20,000 columns, and at most 16,384 are read; is it a table\?"):
         sniff_text(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", ",".join(["a"] * 16_000) + "\n" + "x,1\n" * 20_000),
+        ("a.tsv", "\t".join(["a"] * 16_000) + "\n" + "x\t1\n" * 20_000),
+        ("a.jsonl", "".join(f'{{"k{number}": 1}}\n' for number in range(16_000))),
+    ],
+)
+def test_tables_with_few_values_and_many_cells(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+    start = time.process_time()
+    sniff_text(tmp_path / name)
+    assert time.process_time() - start < 10
