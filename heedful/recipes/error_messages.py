@@ -365,7 +365,7 @@ def _iter_all_keys(config_class: type[Config], prefix: str = "") -> Iterator[str
 _LONGEST_KEY: Final = 80
 """Characters of an unknown key that an error shows."""
 _LINE_NUMBER: Final = re.compile(r"\(at line (\d+)")
-_BARE_VALUE: Final = re.compile(r"^\s*([\w.-]+)\s*=\s*([A-Za-z_./~][^\"'#\[\]{}]*?)\s*(#.*)?$")
+_BARE_VALUE: Final = re.compile(r"^\s*([\w.-]+)\s*=\s*([A-Za-z_./~](?:[^\"'#\[\]{}]*[^\s\"'#\[\]{}])?)\s*(#.*)?$")
 _BARE_WORD_HINTS: Final = dict.fromkeys(("true", "yes", "on"), "is written true")
 _BARE_WORD_HINTS.update(dict.fromkeys(("false", "no", "off"), "is written false"))
 _BARE_WORD_HINTS.update(dict.fromkeys(("none", "null", "nil"), "is not a value: leave the key out"))

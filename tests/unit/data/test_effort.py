@@ -23,7 +23,12 @@ def suggest_for_quotes(text: str) -> str:
     return suggest_fix(f'path = "{text * 3}', "Unescaped '\\' in a string (at line 1, column 9)")
 
 
-@pytest.mark.parametrize("read", [parse_number, split_sentences, suggest_for_quotes])
+def suggest_for_bare_value(text: str) -> str:
+    """Look for a mistake in a line whose value is not quoted."""
+    return suggest_fix(f'path = a{text}#"', "Invalid value (at line 1, column 8)")
+
+
+@pytest.mark.parametrize("read", [parse_number, split_sentences, suggest_for_quotes, suggest_for_bare_value])
 @pytest.mark.parametrize("unit", ["9", " ", "!", "\u061f", "a", ".", "!)", "\u3002", "\\", "a.", "9,", "-"])
 def test_repeated_signs(read: Callable[[str], object], unit: str) -> None:
     start = time.process_time()
