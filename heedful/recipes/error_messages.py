@@ -122,7 +122,7 @@ def _describe_error(
         return path, f"is missing: {description}" if description else "is missing"
     if detail["type"] == "extra_forbidden":
         return (
-            [key if len(key) <= _LONGEST_KEY else f"{key[:_LONGEST_KEY]}..." for key in path],
+            [_shorten(key) for key in path],
             f"{_format_value(value)}is not a known key; {_suggest_key(path, config_class, root, table_content)}",
         )
     if detail["type"] == "union_tag_not_found":
@@ -362,8 +362,8 @@ def _iter_all_keys(config_class: type[Config], prefix: str = "") -> Iterator[str
             yield from _iter_all_keys(nested_class, f"{prefix}{name}.{name_part}")
 
 
-_LONGEST_KEY: Final = 80
-"""Characters of an unknown key that an error shows."""
+_MAX_SHOWN: Final = 80
+"""Characters of a key or value that an error shows."""
 _LINE_NUMBER: Final = re.compile(r"\(at line (\d+)")
 _BARE_VALUE: Final = re.compile(r"^\s*([\w.-]+)\s*=\s*([A-Za-z_./~](?:[^\"'#\[\]{}]*[^\s\"'#\[\]{}])?)\s*(#.*)?$")
 _BARE_WORD_HINTS: Final = dict.fromkeys(("true", "yes", "on"), "is written true")
@@ -399,5 +399,11 @@ def _suggest_for_line(line: str) -> str:
     """Return a hint about the mistake in a line of TOML; empty if no known mistake is found."""
     if match := _BARE_VALUE.match(line):
         hint = _BARE_WORD_HINTS.get(match[2].lower())
-        return f"{match[2]} {hint}" if hint else f'text must be in quotes, as in {match[1]} = "{match[2]}"'
+        key, value = _shorten(match[1]), _shorten(match[2])
+        return f"{value} {hint}" if hint else f'text must be in quotes, as in {key} = "{value}"'
     return next((hint_of_pattern for pattern, hint_of_pattern in _PATTERN_HINTS if pattern.search(line)), "")
+
+
+def _shorten(text: str) -> str:
+    """Return a text with at most 80 of its characters."""
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."

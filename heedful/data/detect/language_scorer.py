@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _BLOCK_TEXTS: Final = 1024
 _BLOCK_BYTES: Final = 2**18
 """Largest number of texts of a block, and of bytes when each text is as long as the longest one."""
+_FEW_TEXTS: Final = 16
 
 
 @final
@@ -35,7 +36,10 @@ class LanguageScorer:
 
     def __init__(self, identifier: LanguageIdentifier) -> None:
         self.labels: Sequence[str] = identifier.labels
-        self._column_labels = np.array([self.labels.index(label) for label in identifier.nb_classes])
+        self._identifier = identifier
+        self._label_columns = np.zeros((len(identifier.nb_classes), len(self.labels)), np.float32)
+        for column, label in enumerate(identifier.nb_classes):
+            self._label_columns[column, self.labels.index(label)] = 1
         self._next_states = np.frombuffer(identifier.tk_nextmove, identifier.tk_nextmove.typecode)
         self._row_starts = np.array(identifier.tk_row, np.int64) << 8
         self._features = np.array(identifier.tk_output, np.int32)
@@ -69,16 +73,16 @@ class LanguageScorer:
         scores /= np.sqrt(np.maximum(lengths, 1), dtype=np.float32)[:, None]
         likelihoods = np.exp(scores - scores.max(1, keepdims=True))
         likelihoods /= likelihoods.sum(1, keepdims=True)
-        # a language in two scripts has two columns
-        probabilities = np.zeros((len(encoded), len(self.labels)), np.float32)
-        for column, label in enumerate(self._column_labels):
-            probabilities[:, label] += likelihoods[:, column]
+        probabilities: Float32[np.ndarray, "N L"] = likelihoods @ self._label_columns
         return probabilities
 
     def _find_features(
         self, encoded: Sequence[bytes], lengths: Int[np.ndarray, " N"]
     ) -> tuple[Int[np.ndarray, " M"], Int[np.ndarray, " M"]]:
         """Return the row and the number of each n-gram of the model in the texts."""
+        if len(encoded) < _FEW_TEXTS:  # a step for each byte takes less time than one for each column of bytes
+            pairs = [(row, feature) for row, text in enumerate(encoded) for feature in self._iter_features(text)]
+            return np.array([row for row, _ in pairs], np.int64), np.array([number for _, number in pairs], np.int64)
         longest = int(lengths[0])
         text_bytes = np.zeros((len(encoded), longest), np.uint8)
         text_bytes[np.arange(longest) < lengths[:, None]] = np.frombuffer(b"".join(encoded), np.uint8)
@@ -92,6 +96,15 @@ class LanguageScorer:
             features[column, :size] = self._features[states]
         found = np.nonzero(features >= 0)
         return found[1], features[found].astype(np.int64)
+
+    def _iter_features(self, text: bytes) -> Iterator[int]:
+        """Yield the number of each n-gram of the model in a text."""
+        next_states, rows, outputs = self._identifier.tk_nextmove, self._identifier.tk_row, self._identifier.tk_output
+        state = 0
+        for byte in text:
+            state = next_states[(rows[state] << 8) + byte]
+            if (feature := outputs[state]) >= 0:
+                yield feature
 
 
 def _encode(text: str) -> bytes:

@@ -304,7 +304,7 @@ def is_other_language(guessed: LanguageInfo, expected: LanguageInfo) -> bool:
     """
     if not guessed or not expected or is_similar_language(guessed, expected):
         return False
-    return expected.code in map(_get_code, _load_scorer().labels)
+    return expected.code in _list_codes()
 
 
 def guess_language(texts: Iterable[str]) -> LanguageInfo:
@@ -339,9 +339,7 @@ def _accept_language(code: str, probability: float) -> LanguageInfo:
 
 def _identify_texts(texts: Sequence[str]) -> Iterator[tuple[str, float]]:
     """Yield the code of the most probable language of each text, and its probability with that of its varieties."""
-    scorer = _load_scorer()
-    codes = [_get_code(label) for label in scorer.labels]
-    probabilities = scorer.score_texts(texts)
+    codes, probabilities = _list_codes(), _load_scorer().score_texts(texts)
     for row, best in zip(probabilities, probabilities.argmax(1).tolist(), strict=True):
         code, probability = codes[best], float(row[best])
         if code in _IDENTIFIED_VARIETIES.values() and probability < _MIN_PROBABILITY:
@@ -352,6 +350,12 @@ def _identify_texts(texts: Sequence[str]) -> Iterator[tuple[str, float]]:
 def _get_code(label: str) -> str:
     """Return the code of a language of py3langid, of two letters if it has one."""
     return _IDENTIFIED_VARIETIES.get(label, label)
+
+
+@cache
+def _list_codes() -> Sequence[str]:
+    """Return the codes of the languages that are identified, in the order of the scorer's labels."""
+    return [_get_code(label) for label in _load_scorer().labels]
 
 
 @cache

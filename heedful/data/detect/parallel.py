@@ -39,6 +39,8 @@ from heedful.data.detect.tables import DataTable, select_tables
 from heedful.data.readers import read_lines
 from heedful.errors import DataError, RecipeError
 
+_MAX_TEXT_COLUMNS: Final = 100
+"""Largest number of columns of a table that are compared with each other."""
 _NUM_SAMPLE_LINES: Final = 1000
 """Number of lines from which a language is guessed."""
 
@@ -359,6 +361,7 @@ class ParallelColumnsFormat(DataFormat):
         if columns and len(columns) != 2:
             return
         texts = [table.find_column(name) for name in columns] or [item for item in table.columns if item.is_text]
+        texts = texts[:_MAX_TEXT_COLUMNS]
         languages_by_column = _detect_column_languages(table, [item.name for item in texts])
         pair = table.language_pair
         for number, first in enumerate(texts):

@@ -36,6 +36,10 @@ def test_repeated_signs(read: Callable[[str], object], unit: str) -> None:
     assert time.process_time() - start < 10
 
 
+def test_hints_do_not_repeat_long_values() -> None:
+    assert len(suggest_fix(f"{'k' * LENGTH} = {'v' * LENGTH}", "Invalid value (at line 1, column 8)")) < 300
+
+
 def test_tables_of_too_many_columns_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "wide.tsv"
     path.write_text("\n".join("\t".join(map(str, range(20_000))) for _ in range(3)))
