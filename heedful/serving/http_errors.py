@@ -35,7 +35,7 @@ class HTTPError(HeedfulError):
     ) -> None:
         super().__init__(message)
         self.status = status
-        self.message = message
+        self.message = str(self)
         self.code = code
         self.param = param
         self.retry_after = retry_after
