@@ -41,6 +41,8 @@ _LEADING_CLASS: Final = re.compile(
     r"[+-]?\d{1,2}|[A-Z]+:[a-z]+|(?i:pos|neg|positive|negative|neutral|ham|spam)", re.ASCII
 )
 """What counts as a label at the beginning of all lines: a small integer, a class of TREC, a usual word."""
+_MAX_SHOWN_NAMES, _MAX_NAME_CHARACTERS = 20, 60
+"""Largest number of names of fields, and of their characters, in a message."""
 _MAX_LEADING_CLASSES: Final = 100
 """Largest number of different labels at the beginning of lines."""
 _WESTERN_ENCODING: Final = "CP1252"
@@ -145,8 +147,11 @@ class JsonObjectsShape(FileShape):
     @property
     def description(self) -> str:
         """Description of the shape in words."""
-        names = ", ".join([*(column.name for column in self.columns), *sorted(self.nested)])
-        return f"{'a list of JSON objects' if self.is_list else 'lines of JSON'} with {names}"
+        names = [*(column.name for column in self.columns), *sorted(self.nested)]
+        shown = ", ".join(name[:_MAX_NAME_CHARACTERS] for name in names[:_MAX_SHOWN_NAMES])
+        others = f" and {len(names) - _MAX_SHOWN_NAMES:,} others" if len(names) > _MAX_SHOWN_NAMES else ""
+        fields = f"with {shown}{others}" if names else "without fields"
+        return f"{'a list of JSON objects' if self.is_list else 'lines of JSON'} {fields}"
 
     def find_column(self, name: str) -> ColumnProfile | None:
         """Return the field with a name; None if there is none."""

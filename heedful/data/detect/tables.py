@@ -183,7 +183,7 @@ def select_tables(files: Sequence[FileSniff]) -> dict[DatasetPart, DataTable] | 
     for part, file in parts.items():
         if not isinstance(file.shape, TableShape | JsonObjectsShape):
             return None
-        if _has_same_columns(file.shape, first.shape):
+        if file is first or _has_same_columns(file.shape, first.shape):
             tables[part] = DataTable(file.path, file.shape, language_pair)
         else:
             exclusions.append(f"{file.path} has other columns than {first.path} and is left out")

@@ -1163,3 +1163,24 @@ def test_too_little_time_for_translation_is_said(
     assert (
         f"--minutes {minutes} is short: on 1 idle CPU core a useful model takes about 14 minutes" in said.err
     ) is warned
+
+
+@pytest.mark.parametrize("content", ["#", "{}\n", "{}\n{}\n", "[{}]", "[]"])
+def test_json_without_fields_is_no_data(say: Say, here: Path, content: str) -> None:
+    said = say("new", *put({"a.jsonl": content}))
+    assert said.code == 2
+    assert "cannot tell how to learn from this" in said.err
+    assert "a.jsonl: one JSON value" in said.err if content == "[]" else "without fields\n" in said.err
+
+
+def test_parts_without_the_fields_of_training_are_left_out(say: Say, here: Path) -> None:
+    said = say("new", *put({"train.jsonl": "{}\n", "test.jsonl": '{"a": 1}\n'}))
+    assert said.code == 2
+    assert "train.jsonl: lines of JSON without fields, for train by its name" in said.err
+
+
+def test_names_of_many_fields_are_not_all_shown(say: Say, here: Path) -> None:
+    said = say("new", *put({"a.jsonl": "".join(f'{{"{"n" * 100}{number}": 1}}\n' for number in range(50))}))
+    assert said.code == 2
+    assert f"{'n' * 60}, " in said.err
+    assert " and 30 others\n" in said.err
