@@ -29,7 +29,7 @@ print((read_resident_bytes() - start) // 2**20)
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
 @pytest.mark.parametrize(
     ("names", "kept"),
-    [(["tune_malloc"], 256), (["reduce_fragmentation"], 128), (["tune_malloc", "reduce_fragmentation"], 128)],
+    [(["tune_malloc"], 256), (["tune_malloc", "reduce_fragmentation"], 128)],
     ids=lambda value: "+".join(value) if isinstance(value, list) else "",
 )
 def test_freed_tensors_between_others_are_kept_or_returned(names: list[str], kept: int) -> None:
