@@ -130,8 +130,8 @@ def main() -> None:
                 assert isinstance(losses, list)
                 reference = reference or losses
                 apart = max(abs(a - b) / b for a, b in zip(losses, reference, strict=True))
-                sizes = {key: float(found[key]) / 2**20 for key in ("tensors", "peak", "peak of others")}  # type: ignore[arg-type]
-                memory = "  ".join(f"{key} {size:,.0f} MiB" for key, size in sizes.items())
+                sizes = {key: value for key, value in found.items() if not isinstance(value, list)}
+                memory = "  ".join(f"{key} {size / 2**20:,.0f} MiB" for key, size in sizes.items())
                 print(f"{count} processes  shard {shard!s:5}  {memory}  losses differ by {apart:.1e}: {losses}")
 
 

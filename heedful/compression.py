@@ -97,7 +97,7 @@ COMPRESSIONS: Final = (
 )
 _BY_SUFFIX: Final[Mapping[str, Compression]] = {each.suffix: each for each in COMPRESSIONS}
 _MAGIC_BYTES: Final = max(len(each.magic) for each in COMPRESSIONS)
-_BLOCK_BYTES: Final = 2**24
+_BLOCK_BYTES, _READ_BYTES, _MAX_CONTENT_BYTES = 2**24, 2**20, 2**30
 _DAMAGE_ERRORS: Final = (EOFError, zlib.error, lzma.LZMAError, *(() if _ZSTD is None else (_ZSTD.ZstdError,)))
 """Errors of damaged files; bzip2, gzip and PyArrow raise an `OSError` without a number instead."""
 
@@ -105,7 +105,7 @@ _DAMAGE_ERRORS: Final = (EOFError, zlib.error, lzma.LZMAError, *(() if _ZSTD is 
 def find_compression(path: Path) -> Compression | None:
     """Return how a file is compressed, whatever its name; None if it is not."""
     with path.open("rb") as file:
-        return _detect_compression(file.read(_MAGIC_BYTES))
+        return detect_compression(file.read(_MAGIC_BYTES))
 
 
 def is_compressed(path: Path) -> bool:
@@ -141,7 +141,7 @@ def open_decompressed(path: Path) -> Iterator[_ByteStream]:
     name = "compressed"
     try:
         with path.open("rb") as file:
-            compression, declared = _detect_compression(file.peek(_MAGIC_BYTES)), _BY_SUFFIX.get(path.suffix.lower())
+            compression, declared = detect_compression(file.peek(_MAGIC_BYTES)), _BY_SUFFIX.get(path.suffix.lower())
             if declared is not None and compression is not declared:
                 raise DataError(
                     f"{path}: not a {declared.name} file in spite of its name; compress it again or drop the "
@@ -162,12 +162,25 @@ def open_decompressed(path: Path) -> Iterator[_ByteStream]:
 
 
 def read_decompressed(path: Path) -> bytes:
-    """Read all bytes of a file, decompressed; see `open_decompressed`."""
+    """Read all bytes of a file, decompressed; see `open_decompressed`.
+
+    Raises:
+        DataError: also if a compressed file has more than 1 GiB of content, because a few bytes can stand for many.
+    """
     with open_decompressed(path) as stream:
-        return stream.read()
+        if not is_compressed(path):
+            return stream.read()
+        content = io.BytesIO()
+        while block := stream.read(_READ_BYTES):
+            content.write(block)
+            if content.tell() > _MAX_CONTENT_BYTES:
+                raise DataError(
+                    f"{path}: has more than {_MAX_CONTENT_BYTES:,} bytes when unpacked; unpack and split it"
+                )
+        return content.getvalue()
 
 
-def _detect_compression(beginning: bytes) -> Compression | None:
+def detect_compression(beginning: bytes) -> Compression | None:
     """Return how a file with these first bytes is compressed; None if it is not."""
     return next((each for each in COMPRESSIONS if beginning.startswith(each.magic)), None)
 

@@ -6857,6 +6857,20 @@ BESIDE = (
         ("tests/unit/data/test_languages.py::test_what_cannot_be_told_is_unknown",),
     ),
     Mutant(
+        "sharding: each process draws the whole model",
+        "runs/train.py",
+        "return process_group.is_leader or not is_sharded(run.recipe.training, process_group)",
+        "return True",
+        ("tests/unit/runs/test_sharding.py::test_only_the_leading_process_builds_weights",),
+    ),
+    Mutant(
+        "server: compressed uploads are unpacked",
+        "serving/libretranslate/translation.py",
+        "if (compression := detect_compression(upload.content)) is not None:",
+        "if (compression := detect_compression(upload.content)) is not None and compression.suffix == '.gz':",
+        ("tests/unit/serving/test_libretranslate_files.py",),
+    ),
+    Mutant(
         "compression: a damaged bzip2 file is a file that cannot be read",
         "compression.py",
         "if error.errno is None:",

@@ -320,8 +320,7 @@ def _update_model(
     origin = resolved.take_origin()
     snapshot = load_snapshot(run.folder, lazily=is_sharded(run.recipe.training, process_group))
     past = snapshot.progress if snapshot else TrainState()
-    receives_weights = is_sharded(run.recipe.training, process_group) and not process_group.is_leader
-    with init_empty_weights() if receives_weights else nullcontext():
+    with nullcontext() if _holds_initial_weights(run, process_group) else init_empty_weights():
         model = init_model(run, origin, log=log) if snapshot is None else build_model_to_resume(run, origin)
     del origin  # its weights have been copied
     freeze_parameters(model, run.recipe.training)
@@ -343,6 +342,11 @@ def _update_model(
     trim_malloc()
     signal = trainer.run()
     return signal, trainer.progress, trainer if trainer.precision.is_sharded else None
+
+
+def _holds_initial_weights(run: Run[Any, Any], process_group: DistributedContext) -> bool:
+    """Whether this process builds its model with weights; of a model that is split, only the leading process does."""
+    return process_group.is_leader or not is_sharded(run.recipe.training, process_group)
 
 
 @dataclass(frozen=True)

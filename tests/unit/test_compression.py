@@ -114,6 +114,20 @@ def test_damaged_files_are_refused(tmp_path: Path, suffix: str) -> None:
     assert num_refused > 0
 
 
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_few_bytes_do_not_become_many(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is smaller here, so that the test takes little memory."""
+    monkeypatch.setattr("heedful.compression._MAX_CONTENT_BYTES", 2**21)
+    path = tmp_path / f"zeros{suffix}"
+    path.write_bytes(COMPRESS[suffix](bytes(2**21)))
+    assert len(read_decompressed(path)) == 2**21
+    path.write_bytes(COMPRESS[suffix](bytes(2**21 + 1)))
+    with pytest.raises(DataError, match=rf"zeros\{suffix}: has more than 2,097,152 bytes when unpacked"):
+        read_decompressed(path)
+    (tmp_path / "plain").write_bytes(bytes(2**21 + 1))
+    assert len(read_decompressed(tmp_path / "plain")) == 2**21 + 1
+
+
 def test_errors_of_the_caller_are_not_errors_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "text.gz"
     path.write_bytes(gzip.compress(CONTENT))

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final, final
 from urllib.parse import quote
 
+from heedful.compression import detect_compression
 from heedful.data.context import SourceSentence
 from heedful.data.detect.languages import SPACELESS_LANGUAGES, parse_language_code
 from heedful.data.text_splitting import split_sentences
@@ -218,7 +219,6 @@ MULTILINGUAL_SUFFIX: Final = ".tmx"
 """Suffix of files that hold many languages."""
 FORMATS: Final = tuple(sorted((*DOCUMENT_SUFFIXES, _TEXT_SUFFIX)))
 """Suffixes of the files that can be translated."""
-_GZIP_MAGIC: Final = b"\x1f\x8b"
 _MAX_UNPACK_RATIO: Final = 5
 """Maximum size of an unpacked office document, as a multiple of the size limit of files."""
 
@@ -342,7 +342,7 @@ class _DocumentFile(TranslatableFile):
 
 def check_suffix(upload: UploadedFile) -> str:
     """Return the suffix of an upload's file name; raise an `HTTPError` if the format is not supported or the file
-    is gzipped.
+    is compressed.
     """
     suffix = Path(upload.name).suffix.lower()
     if suffix not in FORMATS:
@@ -351,8 +351,8 @@ def check_suffix(upload: UploadedFile) -> str:
             "these",
             param="file",
         )
-    if upload.content.startswith(_GZIP_MAGIC):
-        raise bad_request("file: is gzipped; send it unpacked", param="file")
+    if (compression := detect_compression(upload.content)) is not None:  # a few bytes can stand for many
+        raise bad_request(f"file: is compressed by {compression.name}; send it unpacked", param="file")
     return suffix
 
 

@@ -18,7 +18,12 @@ from untrained_runs import create_language_model_run, create_untrained_run
 import heedful
 from heedful.errors import RecipeError
 from heedful.recipes.load import build_recipe, dump, load_recipe
+from heedful.runs import train as training_run
+from heedful.runs.initialization import ignore_message
 from heedful.runs.load import open_run, read_run_recipe
+from heedful.runs.metrics_log import MetricsLog
+from heedful.runs.resolve import ResolvedRecipe
+from heedful.runs.trackers import ExperimentTrackers
 from heedful.runs.trainer_factory import build_trainer
 from heedful.tasks.objective import TrainingObjective
 from heedful.training.callbacks import CallbackList
@@ -227,6 +232,40 @@ class EmptyObjective(TrainingObjective[Any]):
 
     def evaluate(self, model: Any) -> dict[str, float]:
         return {"loss": 0.0}
+
+
+def test_only_the_leading_process_builds_weights(
+    tmp_path: Path, translation: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Training stops when the trainer is built, because there is only one process."""
+    recipe = load_recipe(write_recipe(tmp_path / "new", like=translation, shard=True))
+    run = open_run(translation, recipe)
+    models: list[torch.nn.Module] = []
+
+    def keep_model(_run: Any, model: torch.nn.Module, *_: Any, **__: Any) -> None:
+        models.append(model)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training_run, "build_trainer", keep_model)
+    monkeypatch.setattr(training_run, "load_snapshot", lambda *_, **__: None)
+    monkeypatch.setattr(training_run, "CostReporter", lambda *_, **__: None)
+    for rank in (0, 1):
+        world = DistributedContext(rank, 2, torch.device("cpu"))
+        with pytest.raises(KeyboardInterrupt):
+            training_run._update_model(
+                run,
+                EmptyObjective(),
+                ResolvedRecipe(recipe),
+                metrics_log=MetricsLog(tmp_path / "metrics.jsonl"),
+                trackers=ExperimentTrackers(run, log=ignore_message),
+                useful_labels=None,
+                process_group=world,
+                callbacks=(),
+                log=ignore_message,
+            )
+    leader, follower = models
+    assert not any(parameter.is_meta for parameter in leader.parameters())
+    assert all(parameter.is_meta for parameter in follower.parameters() if parameter.dim())
 
 
 def test_offloading_needs_split_parameters(tmp_path: Path, translation: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import io
+import lzma
 import socket
 import threading
 import zipfile
@@ -112,7 +114,10 @@ def test_a_file_is_saved_under_its_own_name_and_never_shown(live: LiveServer) ->
         ("a.exe", b"one", "file: the format of 'a.exe' is not one of .docm, "),
         ("a", b"one", "is not one of"),
         ("a.po.gz", b"\x1f\x8b", "is not one of"),
-        ("a.po", b"\x1f\x8b\x08", "file: is gzipped"),
+        ("a.po", b"\x1f\x8b\x08", "file: is compressed by gzip"),
+        ("a.txt", bz2.compress(b"one"), "file: is compressed by bzip2"),
+        ("a.po", lzma.compress(b"one"), "file: is compressed by xz"),
+        ("a.xliff", b"\x28\xb5\x2f\xfd\x00", "file: is compressed by zstd"),
         ("a.po", b"", "file: a.po: the file is empty"),
         ("a.txt", b"", "the file is empty"),
         ("a.po", b"nonsense", "file: a.po:1: "),
