@@ -37,7 +37,7 @@ class Target:
 TARGETS = (
     Target("x86_64-linux-gnu.2.17", "manylinux_2_17_x86_64", "x86_64"),
     Target("aarch64-linux-gnu.2.17", "manylinux_2_17_aarch64", "aarch64", "-mcpu=generic+dotprod"),
-    Target("aarch64-macos.11.0", "macosx_11_0_arm64", "arm64"),
+    Target("aarch64-macos.11.0", "macosx_11_0_arm64", "arm64", "-mcpu=apple_m1"),
 )
 CHECK = """
 import ctypes, heedful_native

@@ -21,7 +21,8 @@ X86 = {
     "kernels_avx512_bf16.cpp": [*AVX512, "-mavx512bf16"],
     "kernels_amx.cpp": [*AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-int8", "-mamx-bf16"],
 }
-ARM = {"kernels_neon.cpp": os.environ.get("HEEDFUL_NEON_FLAGS", "-march=armv8.2-a+dotprod").split()}
+NEON = os.environ.get("HEEDFUL_NEON_FLAGS", "-march=armv8.2-a+dotprod")
+ARM = {"kernels_neon.cpp": [NEON], "kernels_neon_i8mm.cpp": [f"{NEON}+i8mm"]}
 
 MACHINE = os.environ.get("HEEDFUL_MACHINE") or platform.machine()
 """Machine to build for; `build_wheels.py` names another one than this."""

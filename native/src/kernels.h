@@ -67,4 +67,4 @@ constexpr int64_t PADDING = 64;  // strides of rounded vectors are a multiple; `
 constexpr int64_t ATTENTION_MATRICES = 9;  // operands, weights and gradients of a backward pass
 constexpr int64_t ROW_PADDING = 16;  // rounded vectors are followed by memory for others, up to a multiple
 
-extern const Kernels PLAIN, AVX2, AVX512, AVX512_BF16, AMX, NEON;
+extern const Kernels PLAIN, AVX2, AVX512, AVX512_BF16, AMX, NEON, NEON_I8MM;

@@ -13,17 +13,7 @@ namespace {
 
 #define NAME "neon"
 #define HERE processor().dot_products
-#define WIDTH 4
-#define VECTORS 4
-#define ROWS 6
-#define OFFSET false
-
-typedef int32_t Quads __attribute__((vector_size(16)));
-
-inline Quads add_products(Quads sums, Quads weights, Quads whole) {
-  return (Quads)vdotq_s32((int32x4_t)sums, (int8x16_t)weights, (int8x16_t)whole);
-}
-
+#include "neon.inc"
 #include "kernels.inc"
 
 }  // namespace

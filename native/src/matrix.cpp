@@ -15,7 +15,8 @@ const std::vector<const Kernels*>& list_kernels() {
     for (const Kernels* each : {&AMX, &AVX512_BF16, &AVX512, &AVX2})
       if (each->here()) all.push_back(each);
 #elif defined(__aarch64__)
-    if (NEON.here()) all.push_back(&NEON);
+    for (const Kernels* each : {&NEON_I8MM, &NEON})
+      if (each->here()) all.push_back(each);
 #endif
     all.push_back(&PLAIN);
     return all;

@@ -8,6 +8,9 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__APPLE__)
+#include <sys/sysctl.h>
+#endif
 #if defined(__linux__)
 #include <sys/auxv.h>
 #include <sys/syscall.h>
@@ -52,15 +55,19 @@ Processor find_processor() {
 }
 #elif defined(__aarch64__) && defined(__linux__)
 Processor find_processor() {
-  constexpr unsigned long DOT_PRODUCTS = 1 << 20;  // HWCAP_ASIMDDP
+  constexpr unsigned long DOT_PRODUCTS = 1 << 20, MATRIX_PRODUCTS = 1 << 13;  // HWCAP_ASIMDDP, HWCAP2_I8MM
   Processor found{};
   found.dot_products = getauxval(AT_HWCAP) & DOT_PRODUCTS;
+  found.matrix_products = found.dot_products && getauxval(AT_HWCAP2) & MATRIX_PRODUCTS;
   return found;
 }
 #elif defined(__aarch64__) && defined(__APPLE__)
 Processor find_processor() {
   Processor found{};
   found.dot_products = true;  // all processors of Apple have them
+  int32_t has_products = 0;
+  size_t size = sizeof has_products;
+  found.matrix_products = !sysctlbyname("hw.optional.arm.FEAT_I8MM", &has_products, &size, nullptr, 0) && has_products;
   return found;
 }
 #else

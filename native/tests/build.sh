@@ -10,6 +10,7 @@ for source in "$here"/../src/*.cpp "$here"/fuzz.cpp; do
   own=
   case "$("${CXX:-c++}" -dumpmachine | cut -d- -f1)/$(basename "$source")" in
     aarch64/kernels_neon.cpp) own="-march=armv8.2-a+dotprod" ;;
+    aarch64/kernels_neon_i8mm.cpp) own="-march=armv8.2-a+dotprod+i8mm" ;;
     x86_64/kernels_avx2.cpp) own="-mavx2 -mfma" ;;
     x86_64/kernels_avx512.cpp) own="$avx512" ;;
     x86_64/kernels_avx512_bf16.cpp) own="$avx512 -mavx512bf16" ;;

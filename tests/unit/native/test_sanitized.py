@@ -35,4 +35,4 @@ def test_random_shapes_on_an_emulated_arm_processor(tmp_path: Path) -> None:
         ["qemu-aarch64-static", program, "20", "1"], check=False, capture_output=True, text=True, timeout=600
     )
     assert found.returncode == 0, found.stdout + found.stderr
-    assert found.stdout == "neon: 20 rounds\nplain: 20 rounds\n"
+    assert found.stdout == "neon_i8mm: 20 rounds\nneon: 20 rounds\nplain: 20 rounds\n"

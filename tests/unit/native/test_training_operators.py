@@ -155,6 +155,24 @@ def test_activations_of_large_numbers_and_nan(library: Any, name: str) -> None:
     torch.testing.assert_close(*gradients)
 
 
+@pytest.mark.parametrize("name", ["gelu", "gelu_tanh"])
+def test_errors_of_gelu(library: Any, name: str) -> None:
+    """The polynomials are within 4e-7 of the factor and of the derivative; the factor multiplies x."""
+    x = torch.cat((torch.linspace(-8, 8, 100_001), torch.logspace(-30, 0, 1000), -torch.logspace(-30, 0, 1000)))
+    number, activation = library.ACTIVATIONS.index(name), ACTIVATIONS[name]
+    assert activation is not None
+    found, slopes, ones = torch.empty_like(x), torch.empty_like(x), torch.ones_like(x)
+    library.bias_activation(x.data_ptr(), 1, len(x), None, number, found.data_ptr(), False, 1)
+    library.bias_activation_backward(
+        ones.data_ptr(), x.data_ptr(), 1, len(x), number, slopes.data_ptr(), None, False, 1
+    )
+    exact = x.double().requires_grad_()
+    expected = activation(exact)
+    (exact_slopes,) = torch.autograd.grad(expected.sum(), exact)
+    assert ((found - expected).abs() <= 4e-7 * exact.abs()).all()
+    torch.testing.assert_close(slopes.double(), exact_slopes, rtol=0, atol=5e-7)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_nan_is_not_lost(library: Any, dtype: torch.dtype) -> None:
     heads = torch.ones(1, 1, 3, 4, dtype=dtype, requires_grad=True)
