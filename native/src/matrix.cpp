@@ -89,7 +89,7 @@ Matrix* heedful_pack_float32(const float* rows, int64_t n, int64_t k) {
   matrix->floats.assign(matrix->panels * k * columns, 0.f);
   for (int64_t row = 0; row < n; ++row)
     for (int64_t i = 0; i < k; ++i)
-      matrix->floats[(row / columns * k + i) * columns + row % columns] = rows[row * k + i];
+      matrix->floats.data()[(row / columns * k + i) * columns + row % columns] = rows[row * k + i];
   return matrix;
 }
 

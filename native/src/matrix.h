@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels.h"
+#include "memory.h"
 #include "native.h"
 
 const Kernels& kernels();  // the current kernels
@@ -12,10 +13,10 @@ const Kernels& kernels();  // the current kernels
 struct Matrix {
   const Kernels& kernel;
   int64_t n, k, panels;
-  std::vector<int8_t> bytes;     // [panels, quads, columns, 4]; only one of the three is not empty
-  std::vector<uint16_t> halves;  // [panels, pairs, columns, 2]: bf16
-  std::vector<float> floats;     // [panels, k, columns]
-  std::vector<float> scale;      // scale of each row, and 0 after the last one
+  Weights<int8_t> bytes;     // [panels, quads, columns, 4]; only one of the three is not empty
+  Weights<uint16_t> halves;  // [panels, pairs, columns, 2]: bf16
+  Weights<float> floats;     // [panels, k, columns]
+  std::vector<float> scale;  // scale of each row, and 0 after the last one
 
   int64_t quads() const { return padded() / 4; }
   int64_t pairs() const { return padded() / 2; }
