@@ -2,8 +2,8 @@
 
 GELU(x) is x (1/2 + f(x)), and its derivative 1/2 + f'(x) is of the same kind, with functions f that are odd. Each is
 fitted up to a limit, where it becomes 1/2 and stays so: by x p(z) with z = 2 (x / limit)^2 - 1 and
-p(z) = 1 / (2 limit) + (1 - z) r(z). The weights of the least squares follow the errors (Lawson 1961), so that the largest
-error becomes small. It needs NumPy.
+p(z) = 1 / (2 limit) + (1 - z) r(z). The weights of the least squares follow the errors (Lawson 1961), so that the
+largest error becomes small. It needs NumPy.
 """
 
 from __future__ import annotations
@@ -71,8 +71,10 @@ def main() -> None:
     print("// Made by `fit_activations.py`: odd functions as x p(2 (x / limit)^2 - 1), highest power first.")
     for name, (function, limit, degree) in _FITS.items():
         factors, error = fit(function, limit, degree)
-        print(f"\n// Error {error:.0e} below the limit; beyond it, the function differs from 1/2 by up to "
-              f"{abs(function(limit) - 0.5):.0e}.")
+        print(
+            f"\n// Error {error:.0e} below the limit; beyond it, the function differs from 1/2 by up to "
+            f"{abs(function(limit) - 0.5):.0e}."
+        )
         print(f"constexpr float {name}_LIMIT = {limit}f;")
         print(f"constexpr float {name}[] = {{")
         for start in range(0, len(factors), 6):

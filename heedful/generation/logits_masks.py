@@ -65,11 +65,11 @@ class NoRepeatNGram:
         grams = state.unfold(1, self.n, 1)
         last_tokens = state[:, state.size(1) - self.n + 1 :]
         is_repeated = (grams[:, :, :-1] == last_tokens.unsqueeze(1)).all(2) & (grams >= 0).all(2)
-        forbidden = torch.zeros(len(logits), logits.size(1) + 1, dtype=torch.bool, device=logits.device)
-        forbidden.scatter_(1, torch.where(is_repeated, grams[:, :, -1], logits.size(1)), True)
+        ids = grams[:, :, -1]
         for token_id in self.exempt_ids:
-            forbidden[:, token_id] = False
-        return logits.masked_fill_(forbidden[:, :-1], -math.inf)
+            is_repeated &= ids != token_id
+        highest_logits = torch.full_like(ids, math.inf, dtype=logits.dtype).masked_fill_(is_repeated, -math.inf)
+        return logits.scatter_reduce_(1, ids.clamp(min=0), highest_logits, "amin")
 
     def extend(self, state: Int[Tensor, "N L"], ids: Int[Tensor, " N"], /) -> Int[Tensor, "N l"]:
         """Append the new token of each row."""

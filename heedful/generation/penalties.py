@@ -121,26 +121,41 @@ class RepetitionPenalty:
         if not (self.theta > 0 and math.isfinite(self.theta)):
             raise RecipeError(f"repetition penalty: {self.theta}; must be above 0, and 1 changes nothing")
 
-    def init_state(self, tokens: Tokens, /, *, vocab_size: int) -> Bool[Tensor, "N V"]:
-        """Return a mask of the tokens that each row has read."""
-        is_seen = torch.zeros(len(tokens.ids), vocab_size + 1, dtype=torch.bool, device=tokens.ids.device)
-        is_seen.scatter_(1, torch.where(tokens.positions >= 0, tokens.ids, vocab_size), True)
-        return self._clear_exempt_ids(is_seen[:, :vocab_size])
+    def init_state(self, tokens: Tokens, /, *, vocab_size: int) -> Int[Tensor, "N L"]:
+        """Return the tokens that each row has read; -1 for none."""
+        return self._remove_exempt_ids(torch.where(tokens.positions >= 0, tokens.ids, -1))
 
-    def __call__(self, logits: Float[Tensor, "N V"], state: Bool[Tensor, "N V"], /) -> Float[Tensor, "N V"]:
+    def __call__(self, logits: Float[Tensor, "N V"], state: Int[Tensor, "N L"], /) -> Float[Tensor, "N V"]:
         """Return a copy of the logits with those of earlier tokens changed."""
-        changed = torch.where(logits > 0, logits / self.theta, logits * self.theta)
-        return torch.where(state, changed, logits)
+        columns = state.clamp(min=0)
+        earlier = logits.gather(1, columns)
+        changed = torch.where(earlier > 0, earlier / self.theta, earlier * self.theta)
+        reduce, unchanged = ("amin", math.inf) if self.theta >= 1 else ("amax", -math.inf)
+        return logits.scatter_reduce(1, columns, changed.masked_fill_(state < 0, unchanged), reduce)
 
-    def extend(self, state: Bool[Tensor, "N V"], ids: Int[Tensor, " N"], /) -> Bool[Tensor, "N V"]:
-        """Add the new tokens to the mask."""
-        return self._clear_exempt_ids(state.scatter(1, ids.unsqueeze(1), True))
+    def extend(self, state: Int[Tensor, "N L"], ids: Int[Tensor, " N"], /) -> Int[Tensor, "N l"]:
+        """Append the new token of each row."""
+        return torch.cat((state, self._remove_exempt_ids(ids.unsqueeze(1))), 1)
 
-    def _clear_exempt_ids(self, is_seen: Bool[Tensor, "N V"]) -> Bool[Tensor, "N V"]:
-        """Remove the exempt tokens from the mask."""
+    def _remove_exempt_ids(self, ids: Int[Tensor, "N L"]) -> Int[Tensor, "N L"]:
+        """Replace the exempt tokens by -1."""
         for token_id in self.exempt_ids:
-            is_seen[:, token_id] = False
-        return is_seen
+            ids = ids.masked_fill(ids == token_id, -1)
+        return ids
+
+
+@final
+@dataclass(frozen=True)
+class GeneratedTokens:
+    """Tokens that each row has generated.
+
+    Attributes:
+        ids: in order.
+        is_first: whether the row generated the token for the first time.
+    """
+
+    ids: Int[Tensor, "N L"]
+    is_first: Bool[Tensor, "N L"]
 
 
 @final
@@ -154,17 +169,21 @@ class CountPenalty:
     presence: float = 0.0
     frequency: float = 0.0
 
-    def init_state(self, tokens: Tokens, /, *, vocab_size: int) -> Float[Tensor, "N V"]:
-        """Return zero counts of every token for each row."""
-        return torch.zeros(len(tokens.ids), vocab_size, device=tokens.ids.device)
+    def init_state(self, tokens: Tokens, /, *, vocab_size: int) -> GeneratedTokens:
+        """Return no tokens for each row."""
+        ids = tokens.ids.new_empty(len(tokens.ids), 0)
+        return GeneratedTokens(ids, ids.bool())
 
-    def __call__(self, logits: Float[Tensor, "N V"], state: Float[Tensor, "N V"], /) -> Float[Tensor, "N V"]:
+    def __call__(self, logits: Float[Tensor, "N V"], state: GeneratedTokens, /) -> Float[Tensor, "N V"]:
         """Return a copy of the logits with the penalties subtracted."""
-        return logits - self.frequency * state - self.presence * (state > 0)
+        penalties = self.frequency + self.presence * state.is_first.to(logits.dtype)
+        return logits.scatter_add(1, state.ids, -penalties)
 
-    def extend(self, state: Float[Tensor, "N V"], ids: Int[Tensor, " N"], /) -> Float[Tensor, "N V"]:
-        """Count the new tokens."""
-        return state.scatter_add(1, ids.unsqueeze(1), torch.ones_like(state[:, :1]))
+    def extend(self, state: GeneratedTokens, ids: Int[Tensor, " N"], /) -> GeneratedTokens:
+        """Append the new token of each row."""
+        ids = ids.unsqueeze(1)
+        is_first = (state.ids != ids).all(1, keepdim=True)
+        return GeneratedTokens(torch.cat((state.ids, ids), 1), torch.cat((state.is_first, is_first), 1))
 
 
 @final

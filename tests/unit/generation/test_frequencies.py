@@ -30,7 +30,7 @@ def test_each_time_counts_and_the_prompt_does_not() -> None:
     assert torch.equal(penalty(logits, state), logits)
     after = penalty.extend(penalty.extend(state, torch.tensor([2, 3])), torch.tensor([2, 1]))
     assert penalty(logits, after).tolist() == [[0.0, 0.0, -1.25, 0.0], [0.0, -0.75, 0.0, -0.75]]
-    assert torch.equal(state, torch.zeros(2, SIZE))
+    assert torch.equal(penalty(logits, state), logits), "the older state stays valid"
     assert torch.equal(logits, torch.zeros(2, SIZE))
 
 

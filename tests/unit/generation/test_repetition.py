@@ -13,6 +13,7 @@ from heedful.generation import (
     MinPFilter,
     MultinomialSampler,
     NoLengthPenalty,
+    NoRepeatNGram,
     RepetitionPenalty,
     SuppressTokens,
     TopKFilter,
@@ -21,6 +22,7 @@ from heedful.generation import (
     greedy_search,
     sampling_search,
 )
+from heedful.generation.penalties import CountPenalty
 from heedful.tensors import RowSelection, Tokens, select_rows
 
 EOS = 1
@@ -170,14 +172,39 @@ def test_what_is_remembered_can_be_selected():
     penalty = RepetitionPenalty(1.5, exempt_ids=(2,))
     read = Tokens(torch.tensor([[0, 3, 4], [2, 2, 1]]), torch.tensor([[-1, 0, 1], [0, 1, -1]]))
     state = penalty.init_state(read, vocab_size=6)
-    assert [row.nonzero().flatten().tolist() for row in state] == [[3, 4], []]
+    assert state.tolist() == [[-1, 3, 4], [-1, -1, -1]]
     after = penalty.extend(
         select_rows(state, RowSelection.from_indices(torch.tensor([1, 0, 0]))), torch.tensor([5, 2, 0])
     )
-    assert [row.nonzero().flatten().tolist() for row in after] == [[5], [3, 4], [0, 3, 4]]
-    assert [row.nonzero().flatten().tolist() for row in state] == [[3, 4], []], "the older state stays valid"
+    assert after.tolist() == [[-1, -1, -1, 5], [-1, 3, 4, -1], [-1, 3, 4, 0]]
+    assert state.tolist() == [[-1, 3, 4], [-1, -1, -1]], "the older state stays valid"
     logits = torch.tensor([[2.0, -1.0, 3.0, 4.0, -2.0, 0.0]])
     assert penalty(logits, state[:1]).tolist() == [[2.0, -1.0, 3.0, pytest.approx(4 / 1.5), -3.0, 0.0]]
+
+
+@pytest.mark.parametrize("theta", [0.6, 1.0, 1.7])
+def test_penalties_and_masks_equal_loops_over_tokens(theta: float) -> None:
+    """Random texts of few different tokens, so that many occur several times, with padding anywhere in the prompt."""
+    torch.manual_seed(int(10 * theta))
+    rows, size = 5, 6
+    ids = torch.randint(size, (rows, 7))
+    positions = torch.where(torch.rand(rows, 7) < 0.3, -1, torch.arange(7))
+    read, written = Tokens(ids, positions), torch.randint(size, (4, rows))
+    logits = torch.randn(rows, size).masked_fill(torch.rand(rows, size) < 0.2, -math.inf)
+    processors = RepetitionPenalty(theta, (2,)), CountPenalty(0.3, 0.2), NoRepeatNGram(2, (3,))
+    states = [processor.init_state(read, vocab_size=size) for processor in processors]
+    for new_ids in written:
+        states = [processor.extend(state, new_ids) for processor, state in zip(processors, states, strict=True)]
+    results = [processor(logits.clone(), state) for processor, state in zip(processors, states, strict=True)]
+    for row, (repetition, count, mask) in enumerate(zip(*results, strict=True)):
+        own, new = logits[row].tolist(), written[:, row].tolist()
+        text = [*ids[row][positions[row] >= 0].tolist(), *new]
+        pairs = {pair for pair in itertools.pairwise(text) if pair[1] != 3}
+        for token, value in enumerate(own):
+            changed = value / theta if value > 0 else value * theta
+            assert repetition[token] == pytest.approx(changed if token in text and token != 2 else value)
+            assert count[token] == pytest.approx(value - 0.2 * new.count(token) - 0.3 * (token in new), abs=1e-6)
+            assert mask[token] == (-math.inf if (text[-1], token) in pairs else value)
 
 
 def test_searches_without_a_penalty_keep_nothing(history_model, prompts, monkeypatch):
