@@ -3,6 +3,7 @@
     python benchmarks/engines.py                       # random weights, small and base
     python benchmarks/engines.py --size small --batch 1 16 --rounds 5
     python benchmarks/engines.py --figures docs/images
+    python benchmarks/engines.py --repetition-penalty 1.2
     python benchmarks/engines.py --quick               # checks in a few seconds that everything runs
 
 All engines have the same random weights and translate the same sentences, in batches sorted by length. The end of
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -43,6 +44,8 @@ class Options:
     """number of turns of each engine for each setting"""
     forced: int = 20
     """number of tokens of each translation"""
+    repetition_penalty: float = 1.0
+    """penalty on earlier tokens, in all engines; 1 is none"""
     vocabulary: int = 8000
     json: Path | None = None
     """JSON file for all measurements"""
@@ -58,12 +61,13 @@ def main() -> None:
     """Run the benchmark with the options of the command line."""
     options = parse_script_arguments(Options, __file__)
     if options.quick:
-        options = Options(
-            ("tiny",), (1, 4), (1, 2), 1, 4, 200, options.json, options.markdown, options.figures, quick=True
+        options = replace(
+            options, size=("tiny",), batch=(1, 4), beam=(1, 2), rounds=1, forced=4, vocabulary=200, quick=True
         )
     notes = [
         *describe_machine(),
-        f"one thread, processor time, best of {options.rounds} rounds, {options.forced} tokens a translation",
+        f"one thread, processor time, best of {options.rounds} rounds, {options.forced} tokens a translation, "
+        f"repetition penalty {options.repetition_penalty}",
     ]
     report = Report("Engines", notes, raw={"options": options_to_json(options)})
     for size in options.size:
@@ -85,9 +89,9 @@ def _compare_engines(size: str, folder: Path, options: Options, report: Report) 
     run = synthetic_data.create_translation_run(folder, options.vocabulary, SIZES[size])
     text = list(read_lines(synthetic_data.write_source_text(folder / "source.txt", 400, options.vocabulary)))
     tokenizer = heedful.load(run, device="cpu").source
-    engines = _build_engines(run, folder, SearchRules(options.forced, forced=True), tokenizer)
+    rules = SearchRules(options.forced, forced=True, repetition_penalty=options.repetition_penalty)
+    engines = _build_engines(run, folder, rules, tokenizer)
     if "heedful native" in engines:
-        rules = SearchRules(options.forced, forced=True)
         engines["products alone"] = ProductsEngine(SIZES[size], options.vocabulary, tokenizer, rules)
     measured: dict[str, list[dict[str, Any]]] = {name: [] for name in engines}
     for beam in options.beam:

@@ -20,7 +20,7 @@ from heedful.data.batches import collate_sources
 from heedful.data.readers import read_lines
 from heedful.data.tokenizers import BOS, EOS, PAD, Tokenizer
 from heedful.engines.int8 import Int8Matrix
-from heedful.generation import NoLengthPenalty, SuppressTokens
+from heedful.generation import NoLengthPenalty, RepetitionPenalty, SuppressTokens
 from heedful.generation.search import BeamSearch, GreedySearch, SearchStrategy
 from heedful.recipes.recipe import EngineName
 from heedful.runs.device import tune_malloc
@@ -37,10 +37,12 @@ class SearchRules:
     Attributes:
         limit: maximal number of tokens of a translation.
         forced: whether the end of sentence is forbidden too, so that each translation has exactly `limit` tokens.
+        repetition_penalty: penalty on earlier tokens; 1 is none.
     """
 
     limit: int
     forced: bool
+    repetition_penalty: float = 1.0
 
     @property
     def forbidden(self) -> tuple[int, ...]:
@@ -65,11 +67,13 @@ class HeedfulEngine(Engine):
         self._model = heedful.load(run, device=device, engine=engine)
         self._model.length = LengthLimits(0.0, rules.limit)
         self._filters = (SuppressTokens(rules.forbidden),)
+        penalty = rules.repetition_penalty
+        self._penalties = () if penalty == 1 else (RepetitionPenalty(penalty),)
 
     def translate(self, batches: Batches, *, beam: int) -> list[str]:
-        search: SearchStrategy = GreedySearch(EOS, self._filters)
+        search: SearchStrategy = GreedySearch(EOS, self._filters, self._penalties)
         if beam > 1:
-            search = BeamSearch(EOS, beam, NoLengthPenalty(), filters=self._filters)
+            search = BeamSearch(EOS, beam, NoLengthPenalty(), filters=self._filters, penalties=self._penalties)
         results = [self._model.translate(batch, search=search, batch_tokens=10**9) for batch in batches]
         return [translation.text for batch in results for translation in batch]
 
@@ -139,6 +143,7 @@ class CTranslate2Engine(Engine):
             max_decoding_length=rules.limit,
             min_decoding_length=rules.limit if rules.forced else 1,
             suppress_sequences=[[piece] for piece in tokenizer.to_pieces((PAD, BOS))],
+            repetition_penalty=rules.repetition_penalty,
         )
         return [tokenizer.decode(self._ids[piece] for piece in each.hypotheses[0]) for each in results]
 
@@ -171,6 +176,7 @@ class TransformersEngine(Engine):
             max_new_tokens=rules.limit,
             min_new_tokens=rules.limit if rules.forced else None,
             length_penalty=0.0,
+            repetition_penalty=rules.repetition_penalty,
         )
         return [self._tokenizer.decode(row) for row in output.tolist()]
 
