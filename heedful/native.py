@@ -11,7 +11,7 @@ from torch import Tensor
 
 from heedful.errors import RunError
 
-_INTERFACE_VERSION: Final = 4
+_INTERFACE_VERSION: Final = 5
 
 
 @cache

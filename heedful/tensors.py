@@ -143,6 +143,24 @@ class Memory:
         )
 
 
+@final
+@dataclass(frozen=True)
+class RepetitionRules:
+    """Rules of a search about tokens that occur again.
+
+    Attributes:
+        texts: tokens that each row has read and written, in order; -1 for none.
+        penalty: theta of `RepetitionPenalty`; 1 is none.
+        ngram: length of the sequences of tokens that must not occur twice in a row; 0 is none.
+        exempt_ids: tokens that the rules leave out.
+    """
+
+    texts: Int[Tensor, "N L"]
+    penalty: float
+    ngram: int
+    exempt_ids: Int[Tensor, " n"]
+
+
 @dataclass(frozen=True)
 class MultiStepSearch(ABC, Generic[StepsOutput]):
     """Base class of the next steps of a search, which an engine may run in one call.
@@ -152,12 +170,14 @@ class MultiStepSearch(ABC, Generic[StepsOutput]):
         eos: the token that ends a row.
         suppressed_ids: tokens that must not be taken.
         max_steps: largest number of steps.
+        repetition: rules about repetition; None if there are none.
     """
 
     limits: Int[Tensor, " N"]
     eos: int
     suppressed_ids: Int[Tensor, " n"]
     max_steps: int
+    repetition: RepetitionRules | None
 
 
 @final
@@ -187,6 +207,7 @@ class GreedyStepsOutput:
         positions: of the tokens; -1 in rows that were done.
         done: rows that have ended.
         failed_row: the first row without a possible token, or -1.
+        texts: those of the rules about repetition, with the new tokens; None without rules.
     """
 
     ids: Int[Tensor, "n B"]
@@ -194,6 +215,7 @@ class GreedyStepsOutput:
     positions: Int[Tensor, "n B"]
     done: Bool[Tensor, " B"]
     failed_row: int
+    texts: Int[Tensor, "B L"] | None
 
 
 @final
@@ -224,6 +246,7 @@ class BeamStepsOutput:
         fields: the dynamic fields of the `BeamState` after the last step.
         num_done: number of sentences that are done.
         needs_reorder: whether any beam changed its row in the last step.
+        texts: those of the rules about repetition, of the live beams; None without rules.
     """
 
     ids: Int[Tensor, "n G width"]
@@ -232,6 +255,7 @@ class BeamStepsOutput:
     fields: tuple[Tensor, ...]
     num_done: int
     needs_reorder: bool
+    texts: Int[Tensor, "N L"] | None
 
 
 Memories: TypeAlias = Memory | Mapping[str, Memory]

@@ -2102,7 +2102,7 @@ GENERATION = (
     Mutant(
         "a penalty forgets what a beam wrote",
         "generation/penalties.py",
-        "torch.cat((state, self._remove_exempt_ids(ids.unsqueeze(1))), 1)",
+        "torch.cat((state, self.remove_exempt_ids(ids.unsqueeze(1))), 1)",
         "state",
         ("tests/unit/generation/test_repetition.py::test_beams_carry_their_own_past",),
     ),

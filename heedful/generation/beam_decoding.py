@@ -46,11 +46,11 @@ class BeamOptions:
 
     @cached_property
     def suppressed_ids(self) -> Int[Tensor, " n"] | None:
-        """Tokens that a plain search must not take; None if the search is not plain: if it has a callback, penalties,
-        logits masks or other filters, or ends texts in another way than at one token.
+        """Tokens that the search must not take; None if engines cannot take several steps at once: if it has a callback,
+        other filters, or a pipeline that engines do not know.
         """
-        is_plain = self.on_step is None and self.pipeline.is_plain
-        return collect_suppressed_ids(self.filters) if is_plain else None
+        is_known = self.on_step is None and self.pipeline.is_known_to_engines
+        return collect_suppressed_ids(self.filters) if is_known else None
 
 
 @final
@@ -124,11 +124,12 @@ class BeamGroup:
         history = self.history.append((selected.beams, selected.ids, selected.values))
         return BeamGroup(beam_state, history, keep_selected(candidate_states, selected.ranks)), selected, summary
 
-    def extend(self, output: BeamStepsOutput) -> BeamGroup:
+    def extend(self, output: BeamStepsOutput, pipeline: LogitsPipeline) -> BeamGroup:
         """Return the group after several steps that an engine has run."""
         columns = (output.beams, output.ids, output.log_probabilities)
         history = self.history.extend(tuple(column.transpose(0, 1) for column in columns))
-        return BeamGroup(self.beam_state.with_dynamic_fields(output.fields), history, self.pipeline_state)
+        pipeline_state = self.pipeline_state if output.texts is None else pipeline.build_state(output.texts)
+        return BeamGroup(self.beam_state.with_dynamic_fields(output.fields), history, pipeline_state)
 
     def reorder(self, rows: RowSelection) -> BeamGroup:
         """Return the group with the sentences that `rows` selects."""
@@ -213,22 +214,22 @@ class BeamBatch(DecodeBatch):
         """Decode several tokens of each beam, at most `max_steps`, in one call of the engine; `tokens` are the next
         input tokens. Return the new batch, the step result and the new model state, or None where that is not possible.
 
-        It needs a search without anything that looks at each token.
+        It needs a search without anything in Python that looks at each token.
         """
         search = self._build_lookahead(max_steps)
         ahead = None if search is None else engine.decode_steps(tokens, state, search=search)
         if ahead is None:
             return None
         output, state = ahead
-        group = self.group.extend(output)
+        group = self.group.extend(output, self.options.pipeline)
         tokens = build_beam_inputs(output.ids[-1], group.beam_state.input_positions, self.prefill)
         beams = output.beams[-1] if output.needs_reorder else None
         result = StepResult(tokens, output.num_done, beams, num_steps=len(output.ids))
         return replace(self, group=group), result, state
 
     def _build_lookahead(self, max_steps: int) -> BeamSteps | None:
-        """Return the next steps to run in one call, at most `max_steps`; None if the search is not plain
-        (`BeamOptions.suppressed_ids`), has lexical constraints or a wide beam, or if at most one step is possible.
+        """Return the next steps to run in one call, at most `max_steps`; None if engines cannot take several steps
+        (`BeamOptions.suppressed_ids`), with lexical constraints or a wide beam, or if at most one step is possible.
         """
         beam_state, options, prefill = self.group.beam_state, self.options, self.prefill
         if self.constraint_banks is not None or 2 * self.width > native_kernels.MAX_TOP_K:
@@ -242,6 +243,7 @@ class BeamBatch(DecodeBatch):
             options.eos,
             options.suppressed_ids,
             steps,
+            options.pipeline.build_repetition_rules(self.group.pipeline_state),
             beam_state.get_dynamic_fields(),
             prefill.prefix_lengths,
             options.divisors,

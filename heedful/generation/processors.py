@@ -9,12 +9,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from heedful.generation.logits_masks import LogitsMask
-from heedful.generation.penalties import LogitsProcessor
+from heedful.generation.logits_masks import LogitsMask, NoRepeatNGram
+from heedful.generation.penalties import LogitsProcessor, RepetitionPenalty
 from heedful.generation.prefill import AnyCriterion, GenerationRequest, StopOnToken, StoppingCriterion
 from heedful.generation.results import PrefillOutput
 from heedful.models.interface import State
-from heedful.tensors import RowSelection, Tokens, select_rows
+from heedful.tensors import RepetitionRules, RowSelection, Tokens, select_rows
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,50 @@ class LogitsPipeline:
     def is_plain(self) -> bool:
         """Whether there are no processors, and only one token ends a row."""
         return not self.penalties and not self.logits_masks and isinstance(self.stop, StopOnToken)
+
+    @property
+    def is_known_to_engines(self) -> bool:
+        """Whether engines can apply the pipeline themselves, in several steps at once: one token ends a row, and there
+        are at most a `RepetitionPenalty` and a `NoRepeatNGram`, with the same exempt tokens.
+        """
+        exempt_ids = [processor.exempt_ids for processor in (*self._repetition_penalties, *self._repetition_masks)]
+        return (
+            isinstance(self.stop, StopOnToken)
+            and len(self._repetition_penalties) == len(self.penalties) <= 1
+            and len(self._repetition_masks) == len(self.logits_masks) <= 1
+            and len(set(exempt_ids)) <= 1
+        )
+
+    @property
+    def _repetition_penalties(self) -> list[RepetitionPenalty]:
+        """The penalties of repetition."""
+        return [penalty for penalty in self.penalties if isinstance(penalty, RepetitionPenalty)]
+
+    @property
+    def _repetition_masks(self) -> list[NoRepeatNGram]:
+        """The masks of repetition."""
+        return [mask for mask in self.logits_masks if isinstance(mask, NoRepeatNGram)]
+
+    def build_repetition_rules(self, state: PipelineState) -> RepetitionRules | None:
+        """Return the processors as rules for engines, which must know them (`is_known_to_engines`); None if there are
+        no processors.
+        """
+        penalties, masks = self._repetition_penalties, self._repetition_masks
+        texts = (*state.logits_masks, *state.penalties)  # those of a mask have the exempt tokens too
+        if not texts:
+            return None
+        exempt_ids = (*masks, *penalties)[0].exempt_ids
+        return RepetitionRules(
+            texts[0],
+            penalty=penalties[0].theta if penalties else 1.0,
+            ngram=masks[0].n if masks else 0,
+            exempt_ids=torch.tensor(exempt_ids, dtype=torch.long, device=texts[0].device),
+        )
+
+    def build_state(self, texts: Int[Tensor, "N L"]) -> PipelineState:
+        """Return the state after these texts of the rules of `build_repetition_rules`."""
+        penalties = tuple(penalty.remove_exempt_ids(texts) for penalty in self._repetition_penalties)
+        return PipelineState(None, penalties, (texts,) * len(self.logits_masks))
 
     def init_state(self, prompt: Tokens, prefill: PrefillOutput) -> PipelineState:
         """Return the state of each row after its prompt and its forced prefix, which is in `prefill`."""

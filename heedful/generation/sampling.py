@@ -81,11 +81,11 @@ class SamplingOptions:
     on_step: Callable[[SampledTokens], None] | None = None
 
     def find_suppressed_ids(self) -> Int[Tensor, " n"] | None:
-        """Return the tokens that plain greedy search must not take. Return None if the search is not plain: if it
-        samples, has a callback, penalties, logits masks or other filters, or ends texts in another way than at one
-        token.
+        """Return the tokens that greedy search must not take. Return None if engines cannot take several steps at once:
+        if the search samples, has a callback, other filters, or a pipeline that engines do not know.
         """
-        if self.on_step is not None or not self.pipeline.is_plain or not isinstance(self.sampler, GreedySampler):
+        is_known = self.on_step is None and self.pipeline.is_known_to_engines
+        if not is_known or not isinstance(self.sampler, GreedySampler):
             return None
         return collect_suppressed_ids(self.sampler.filters)
 
@@ -189,7 +189,7 @@ class SamplingBatch(DecodeBatch):
         next input tokens. Return the new batch, the step result and the new model state, or None where that is not
         possible.
 
-        It needs greedy search without anything that looks at each token.
+        It needs greedy search without anything in Python that looks at each token.
         """
         search = self._build_lookahead(max_steps)
         result = None if search is None else engine.decode_steps(tokens, state, search=search)
@@ -202,9 +202,11 @@ class SamplingBatch(DecodeBatch):
             rows, positions=rows.positions + num_steps, lengths=rows.lengths + num_steps, done=output.done
         )
         history = self.history.extend((output.ids.T, output.positions.T, output.log_probabilities.T))
+        pipeline_state = self.pipeline_state if output.texts is None else self.options.pipeline.build_state(output.texts)
         tokens = _build_inputs(row_state, output.ids[-1], output.positions[-1])
         step_result = StepResult(tokens, int(output.done.sum()), num_steps=num_steps)
-        return replace(self, row_state=row_state, history=history), step_result, state
+        batch = replace(self, row_state=row_state, history=history, pipeline_state=pipeline_state)
+        return batch, step_result, state
 
     def keep_rows(self, indices: Int[Tensor, " G"]) -> SamplingBatch:
         """Keep only the sentences at these indices."""
@@ -266,15 +268,22 @@ class SamplingBatch(DecodeBatch):
             raise NoTokenError(int(self.row_state.row_indices[failed_row]) // self.width)
 
     def _build_lookahead(self, max_steps: int) -> GreedySteps | None:
-        """Return the next steps to run in one call, at most `max_steps`; None if the search is not plain
-        (`find_suppressed_ids`), has several samples, or if at most one step is possible.
+        """Return the next steps to run in one call, at most `max_steps`; None if engines cannot take several steps
+        (`find_suppressed_ids`), for several samples, or if at most one step is possible.
         """
         rows, steps = self.row_state, min(count_lookahead_steps(len(self.row_state.done)), max_steps)
         steps = min(steps, int((rows.limits - rows.lengths).amax()))
         if self.suppressed_ids is None or steps < 2:
             return None
         return GreedySteps(
-            rows.limits, self.options.eos, self.suppressed_ids, steps, rows.positions, rows.lengths, rows.done
+            rows.limits,
+            self.options.eos,
+            self.suppressed_ids,
+            steps,
+            self.options.pipeline.build_repetition_rules(self.pipeline_state),
+            rows.positions,
+            rows.lengths,
+            rows.done,
         )
 
     def _collect_columns(self) -> tuple[Tensor, Tensor, Tensor]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 _LIBRARY: Final = ctypes.CDLL(str(Path(__file__).with_name("library.so")))
-INTERFACE: Final = 4
+INTERFACE: Final = 5
 """Version of the interface; it grows with each change of structures and functions, and `heedful` checks it."""
 DONE, POSITION_TOO_LARGE, NO_SUCH_ENTRY = range(3)
 """Return values of `forward`."""
@@ -139,8 +139,22 @@ class RowState(Structure):
     _fields_ = [("positions", c_void_p), ("lengths", c_void_p), ("done", c_void_p)]
 
 
+class Repetition(Structure):
+    """Rules about tokens that occur again, with the texts so far."""
+
+    _fields_ = [
+        ("texts", c_void_p),
+        ("exempt", c_void_p),
+        ("length", c_int64),
+        ("exempt_count", c_int64),
+        ("ngram", c_int64),
+        ("penalty", c_float),
+        ("after", c_void_p),
+    ]
+
+
 class DecodingOptions(Structure):
-    """Options of several steps of a search: length limits, forbidden tokens, EOS and the number of steps."""
+    """Options of several steps of a search: length limits, forbidden tokens, EOS, the number of steps, repetition."""
 
     _fields_ = [
         ("limits", c_void_p),
@@ -148,6 +162,7 @@ class DecodingOptions(Structure):
         ("forbidden_count", c_int64),
         ("eos", c_int64),
         ("steps", c_int64),
+        ("repetition", POINTER(Repetition)),
     ]
 
 

@@ -1,6 +1,7 @@
 // Several steps of greedy search or of beam search in one call.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "matrix.h"
@@ -19,10 +20,73 @@ int64_t find_largest(const Kernels& kernel, const float* x, int64_t n) {
   return found;
 }
 
+// The texts of all rows, and what they change in the logits of the next token.
+class Texts {
+ public:
+  Texts(const Repetition* rules, int64_t rows, int64_t words) : rules_(rules), words_(words), texts_(rules ? rows : 0) {
+    for (size_t row = 0; row < texts_.size(); ++row) {
+      const int64_t* text = rules->texts + row * rules->length;
+      texts_[row].assign(text, text + rules->length);
+    }
+  }
+
+  bool has_penalty() const { return rules_ && rules_->penalty != 1.f; }
+
+  // Changes the logits of tokens that occurred, until `restore` is called.
+  void penalize(float* logits) {
+    originals_.clear();
+    for (size_t row = 0; row < texts_.size(); ++row)
+      for (int64_t token : texts_[row])
+        if (is_subject(token)) originals_.emplace_back(logits + row * words_ + token, logits[row * words_ + token]);
+    for (const auto& [place, value] : originals_) *place = value > 0 ? value / rules_->penalty : value * rules_->penalty;
+  }
+
+  void restore() {
+    for (const auto& [place, value] : originals_) *place = value;
+  }
+
+  // Forbids tokens that would repeat a sequence.
+  void forbid(float* logits) const {
+    for (size_t row = 0; row < texts_.size(); ++row) {
+      const std::vector<int64_t>& text = texts_[row];
+      const int64_t before = rules_->ngram - 1, places = (int64_t)text.size() - before;
+      for (int64_t i = 0; before >= 0 && i < places; ++i)
+        if (std::equal(text.end() - before, text.end(), text.begin() + i) && is_subject(text[i + before]) &&
+            *std::min_element(text.begin() + i, text.begin() + i + rules_->ngram) >= 0)
+          logits[row * words_ + text[i + before]] = -INFINITY;
+    }
+  }
+
+  // Appends a token to each row, which continues the text of row parents[i]; null: its own.
+  void append(const int64_t* ids, const int64_t* parents) {
+    const std::vector<std::vector<int64_t>> before = texts_;
+    for (size_t row = 0; row < texts_.size(); ++row) {
+      texts_[row] = before[parents ? parents[row] : row];
+      texts_[row].push_back(ids[row]);
+    }
+  }
+
+  void copy() const {
+    for (size_t row = 0; row < texts_.size(); ++row)
+      std::copy(texts_[row].begin(), texts_[row].end(), rules_->after + row * texts_[row].size());
+  }
+
+ private:
+  bool is_subject(int64_t token) const {
+    const int64_t* end = rules_->exempt + rules_->exempt_count;
+    return token >= 0 && token < words_ && std::find(rules_->exempt, end, token) == end;
+  }
+
+  const Repetition* rules_;
+  const int64_t words_;
+  std::vector<std::vector<int64_t>> texts_;
+  std::vector<std::pair<float*, float>> originals_;
+};
+
 // Buffers of one call, kept to allocate them only once.
 struct Buffers {
   Vectors vectors;
-  std::vector<float> hidden, logits, normalisers, offsets;
+  std::vector<float> hidden, logits, normalisers, ranking;
   std::vector<int32_t> tables[2];
   std::vector<int64_t> live;  // rows that have a token
 };
@@ -36,6 +100,7 @@ class StepReader {
         positions(chunk->positions, chunk->positions + chunk->rows),
         rows(chunk->rows),
         words(output->weight->n),
+        texts(options.repetition, rows, words),
         stack_(stack),
         output_(output),
         memories_(memories),
@@ -43,12 +108,13 @@ class StepReader {
         threads_(threads),
         chunk_(*chunk),
         cache_(*cache) {
-    b_.hidden.resize(rows * stack->width), b_.logits.resize(rows * words), b_.normalisers.resize(rows);
+    b_.hidden.resize(rows * stack->width), b_.logits.resize(rows * words);
+    b_.normalisers.resize(rows), b_.ranking.resize(rows);
     for (std::vector<int32_t>& table : b_.tables) table.resize(rows * (cache->read + options.steps) * 2);
     chunk_.ids = ids.data(), chunk_.positions = positions.data();
   }
 
-  // Reads `ids` at `positions`. Row i continues row parents[i] of the step before; null: row i.
+  // Reads `ids` at `positions`, and prepares the logits for the choice of the next tokens. Row i continues row parents[i] of the step before; null: row i.
   Status read(const int64_t* parents) {
     cache_.parents = parents;
     cache_.present = b_.tables[steps % 2].data();
@@ -57,6 +123,11 @@ class StepReader {
     cache_.past = cache_.present, ++cache_.read, ++steps;
     compute_logits();
     heedful_normalisers(b_.logits.data(), rows, words, b_.normalisers.data(), threads_);
+    if (texts.has_penalty()) {
+      texts.penalize(b_.logits.data());
+      heedful_normalisers(b_.logits.data(), rows, words, b_.ranking.data(), threads_);
+    }
+    texts.forbid(b_.logits.data());
     for (int64_t row = 0; row < rows; ++row)
       for (int64_t i = 0; i < options_.forbidden_count; ++i) b_.logits[row * words + options_.forbidden[i]] = -INFINITY;
     return DONE;
@@ -67,9 +138,12 @@ class StepReader {
 
   const float* logits() const { return b_.logits.data(); }
   const float* normalisers() const { return b_.normalisers.data(); }
+  // Those of the logits with penalties.
+  const float* ranking_normalisers() const { return texts.has_penalty() ? b_.ranking.data() : b_.normalisers.data(); }
 
   std::vector<int64_t> ids, positions;  // next tokens to read; position -1: none
   const int64_t rows, words;
+  Texts texts;
   int64_t steps = 0;  // number of steps so far
 
  private:
@@ -128,6 +202,8 @@ Status heedful_decode_greedy(const Stack* stack, const Linear* output, const Chu
       picked[row] = after->done[row] ? 0 : find_largest(kernels(), reader.logits() + row * words, words);
       ended[row] = picked[row] == options->eos;
     }
+    reader.texts.restore();
+    reader.texts.append(picked, nullptr);
     heedful_append_tokens(reader.logits(), reader.normalisers(), rows, words, 1, picked, ended.data(), options->limits,
                           after, after, log_probabilities + step, at + step, state);
     for (int64_t row = 0; row < rows; ++row) {
@@ -136,6 +212,7 @@ Status heedful_decode_greedy(const Stack* stack, const Linear* output, const Chu
     }
   }
   reader.copy_table(cache->present);
+  reader.texts.copy();
   result[0] = reader.steps, result[1] = state[1];
   return DONE;
 }
@@ -162,10 +239,15 @@ Status heedful_decode_beams(const Stack* stack, const Linear* output, const Chun
     const int64_t step = reader.steps * rows;
     const Status status = reader.read(state[1] ? parents.data() : nullptr);
     if (status != DONE) return status;
-    for (int64_t row = 0; row < rows; ++row) offsets[row] = after->live[row] - reader.normalisers()[row];
+    for (int64_t row = 0; row < rows; ++row) offsets[row] = after->live[row] - reader.ranking_normalisers()[row];
     heedful_top(reader.logits(), offsets.data(), sentences, width, reader.words, count, totals.data(), members.data(),
-                words.data(), reader.logits(), reader.normalisers(), values.data(), threads);
-    for (int64_t i = 0; i < sentences * count; ++i) ends[i] = words[i] == options->eos;
+                words.data(), nullptr, nullptr, nullptr, threads);
+    reader.texts.restore();
+    for (int64_t i = 0; i < sentences * count; ++i) {
+      const int64_t row = i / count * width + members[i];
+      values[i] = reader.logits()[row * reader.words + words[i]] - reader.normalisers()[row];
+      ends[i] = words[i] == options->eos;
+    }
     const Candidates chosen{chosen_totals.data(), log_probabilities + step, beams + step,
                             ids + step,           chosen_ends.data(),       chosen_ranks.data()};
     heedful_select(&found, sentences, width, kept, divisors, forced, options->limits, after, after, &chosen, state);
@@ -175,8 +257,10 @@ Status heedful_decode_beams(const Stack* stack, const Linear* output, const Chun
       reader.positions[row] = after->done[sentence] ? -1 : reader.positions[row] + 1;
       reader.ids[row] = ids[step + row];
     }
+    reader.texts.append(ids + step, parents.data());
   }
   reader.copy_table(cache->present);
+  reader.texts.copy();
   result[0] = reader.steps, result[1] = state[0], result[2] = state[1];
   return DONE;
 }

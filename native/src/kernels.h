@@ -1,7 +1,11 @@
 // Kernels for one vector, or for a few, in one instruction set.
 #pragma once
 
+#include <math.h>
+#include <string.h>
+
 #include <cstdint>
+#include <utility>
 
 #include "native.h"  // activations
 

@@ -4,10 +4,6 @@
 
 #if (defined(__AMX_INT8__) && defined(__AMX_BF16__) || defined(HEEDFUL_EMULATE_AMX)) && defined(__AVX512BF16__)
 #include <immintrin.h>
-#include <math.h>
-#include <string.h>
-
-#include <utility>
 #ifdef HEEDFUL_EMULATE_AMX
 #include "../tests/amx_emulation.h"
 #define HERE processor().avx512_bf16

@@ -4,10 +4,6 @@
 
 #if defined(__AVX2__) && defined(__FMA__)
 #include <immintrin.h>
-#include <math.h>
-#include <string.h>
-
-#include <utility>
 
 namespace {
 

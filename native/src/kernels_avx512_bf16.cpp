@@ -4,10 +4,6 @@
 
 #if defined(__AVX512BF16__) && defined(__AVX512VNNI__) && defined(__AVX512BW__)
 #include <immintrin.h>
-#include <math.h>
-#include <string.h>
-
-#include <utility>
 
 namespace {
 

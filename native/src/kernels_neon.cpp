@@ -4,10 +4,6 @@
 
 #if defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
 #include <arm_neon.h>
-#include <math.h>
-#include <string.h>
-
-#include <utility>
 
 namespace {
 

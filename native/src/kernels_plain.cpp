@@ -1,8 +1,4 @@
 // For all processors: vectors of four numbers, which the compiler translates.
-#include <math.h>
-#include <string.h>
-
-#include <utility>
 
 #include "kernels.h"
 

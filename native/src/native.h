@@ -88,10 +88,20 @@ struct RowState {  // state of the rows of greedy search and sampling, before or
   uint8_t* done;
 };
 
+struct Repetition {             // rules about tokens that occur again
+  const int64_t* texts;         // [rows, length]: tokens of each row so far, in order; -1: none
+  const int64_t* exempt;        // tokens that the rules leave out
+  int64_t length, exempt_count;
+  int64_t ngram;                // length of sequences that must not occur twice; 0: none
+  float penalty;                // divides positive logits of tokens that occurred, and multiplies the others
+  int64_t* after;               // output: the texts after n steps, [rows, length + n]
+};
+
 struct DecodingOptions {  // options of several steps of a search
   const int64_t* limits;     // largest number of tokens of each row, or of each sentence of a beam search
   const int64_t* forbidden;  // tokens that are never chosen
   int64_t forbidden_count, eos, steps;
+  const Repetition* repetition;  // null: none
 };
 
 struct Beams {  // state of the sentences of a beam search, before or after a token

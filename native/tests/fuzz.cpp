@@ -178,6 +178,30 @@ struct Weights {  // weights of a stack, and all that it points to
   }
 };
 
+// Rules about repetition, with random texts.
+struct RandomRules {
+  std::vector<int64_t> texts, exempt, after;
+  Repetition rules;
+
+  RandomRules(RandomSource& chance, int64_t rows, int64_t steps) : exempt{chance.whole(0, 10)} {
+    const int64_t length = chance.whole(0, 5);
+    for (int64_t i = 0; i < rows * length; ++i) texts.push_back(chance.whole(-1, 10));
+    after.resize(rows * (length + steps));
+    rules = {texts.data(), exempt.data(), length, 1, chance.whole(0, 3), (float)chance.whole(1, 3) / 2, after.data()};
+  }
+
+  // Expects the texts after some steps to begin with those before them, unless beams change places, and to end with
+  // the tokens of the last step.
+  void check(int64_t rows, int64_t steps, const int64_t* ids, bool in_place) const {
+    for (int64_t row = 0; row < rows; ++row) {
+      const int64_t* text = after.data() + row * (rules.length + steps);
+      if (in_place) expect(std::equal(text, text + rules.length, texts.data() + row * rules.length), "texts before");
+      for (int64_t step = in_place ? 0 : std::max<int64_t>(steps - 1, 0); step < steps; ++step)
+        expect(text[rules.length + step] == ids[step * rows + row], "texts after the steps");
+    }
+  }
+};
+
 // Several steps of greedy search; one thread and several threads must pick the same tokens.
 void check_greedy_search(RandomSource& chance, const Stack& stack, const Linear& output, const std::vector<Memory>& seen,
                          Chunk first) {
@@ -190,7 +214,9 @@ void check_greedy_search(RandomSource& chance, const Stack& stack, const Linear&
   Floats pages(stack.depth * rows * steps * 2 * width), values(steps * rows);
   std::vector<int32_t> present(rows * steps * 2);
   first.positions = positions.data();
-  const DecodingOptions how{limits.data(), forbidden.data(), 1, chance.whole(0, 10), steps};
+  const RandomRules random(chance, rows, steps);
+  const bool ruled = chance.whole(0, 1);
+  const DecodingOptions how{limits.data(), forbidden.data(), 1, chance.whole(0, 10), steps, ruled ? &random.rules : nullptr};
   const RowState before{starts.data(), lengths.data(), done.data()};
   const RowState after{starts_after.data(), lengths_after.data(), done_after.data()};
   for (int32_t threads : {1, 3}) {
@@ -200,6 +226,7 @@ void check_greedy_search(RandomSource& chance, const Stack& stack, const Linear&
     if (status == POSITION_TOO_LARGE) return;
     expect(status == DONE && result[0] >= 1 && result[0] <= steps, "steps");
     std::vector<int64_t> taken(ids.begin(), ids.begin() + result[0] * rows);
+    if (ruled) random.check(rows, result[0], ids.data(), true);
     expect(std::find(taken.begin(), taken.end(), forbidden[0]) == taken.end() || !forbidden[0], "forbidden tokens");
     if (threads == 1)
       again = taken;
@@ -225,7 +252,10 @@ void check_beam_steps(RandomSource& chance, const Stack& stack, const Linear& ou
   Floats pages(stack.depth * rows * steps * 2 * width), values(steps * rows);
   std::vector<int32_t> present(rows * steps * 2);
   first.positions = positions.data();
-  const DecodingOptions options{limits.data(), forbidden.data(), 1, chance.whole(0, 10), steps};
+  const RandomRules random(chance, rows, steps);
+  const bool ruled = chance.whole(0, 1);
+  const DecodingOptions options{limits.data(), forbidden.data(), 1, chance.whole(0, 10), steps,
+                                ruled ? &random.rules : nullptr};
   const Beams before{counts.data(), live.data(), done.data(), ended.data(), places.data(), last.data()};
   const Beams after{counts_after.data(), live_after.data(),   done_after.data(),
                     ended_after.data(),  places_after.data(), last_after.data()};
@@ -236,6 +266,7 @@ void check_beam_steps(RandomSource& chance, const Stack& stack, const Linear& ou
                                                beams.data(), result.data(), threads);
     if (status == POSITION_TOO_LARGE) return;
     expect(status == DONE && result[0] >= 0 && result[0] <= steps, "steps of beams");
+    if (ruled) random.check(rows, result[0], ids.data(), beam == 1);
     expect(result[0] == steps || result[1] == sentences, "a search ends when all sentences are done");
     std::vector<int64_t> taken(ids.begin(), ids.begin() + result[0] * rows);
     taken.insert(taken.end(), beams.begin(), beams.begin() + result[0] * rows);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctypes import pointer
 from typing import Any
 
 import torch
@@ -171,8 +172,10 @@ class _NativeCall:
         description of the output layer.
         """
         plan, forbidden, limits = self._plan, search.suppressed_ids.contiguous(), search.limits.contiguous()
+        repetition = None if search.repetition is None else _RepetitionArguments(plan.library, search)
         options = plan.library.DecodingOptions(
-            *(limits.data_ptr(), forbidden.data_ptr(), len(forbidden), search.eos, search.max_steps)
+            *(limits.data_ptr(), forbidden.data_ptr(), len(forbidden), search.eos, search.max_steps),
+            None if repetition is None else pointer(repetition.rules),
         )
         inputs = plan.stack, output, self._chunk, self._cache, self._memories, options
         steps: _GreedyArguments | _BeamArguments
@@ -185,7 +188,7 @@ class _NativeCall:
             if plan.is_bounded:
                 return None
             plan.extend_positions(int(self._positions.max()) + 1 + search.max_steps)
-        return steps.build_output()
+        return steps.build_output(repetition)
 
     def build_state(self, steps: int | None = None) -> NativeState:
         """Return the state after this call: after all its tokens or, if given, after `steps` tokens of each row."""
@@ -205,6 +208,27 @@ class _NativeCall:
         return bool(status == self._plan.library.DONE)
 
 
+class _RepetitionArguments:
+    """Rules about repetition, and memory for the texts after the steps."""
+
+    def __init__(self, library: Any, search: MultiStepSearch[Any]) -> None:
+        assert search.repetition is not None
+        rules = search.repetition
+        texts, exempt_ids = rules.texts.contiguous(), rules.exempt_ids.contiguous()
+        self._rows, self._length = texts.shape
+        self._after = texts.new_empty(self._rows * (self._length + search.max_steps))
+        self._tensors = texts, exempt_ids  # kept because the library reads their memory
+        self.rules = library.Repetition(
+            *(texts.data_ptr(), exempt_ids.data_ptr(), self._length, len(exempt_ids), rules.ngram, rules.penalty),
+            self._after.data_ptr(),
+        )
+
+    def get_texts(self, steps: int) -> Tensor:
+        """Return the texts [N, L] after this number of steps."""
+        length = self._length + steps
+        return self._after[: self._rows * length].view(self._rows, length)
+
+
 class _GreedyArguments:
     """Arguments and results of several steps of greedy search in native code."""
 
@@ -222,11 +246,12 @@ class _GreedyArguments:
         status: int = library.decode_greedy(*inputs, *row_states, *map(data_pointer, outputs), torch.get_num_threads())
         return status
 
-    def build_output(self) -> GreedyStepsOutput:
+    def build_output(self, repetition: _RepetitionArguments | None) -> GreedyStepsOutput:
         """Return the tokens of the steps that were run."""
         steps, failed_row = self._counts.tolist()
         ids, values, positions = (field[:steps] for field in (self._ids, self._values, self._positions))
-        return GreedyStepsOutput(ids, values, positions, self._after[2], failed_row)
+        texts = None if repetition is None else repetition.get_texts(steps)
+        return GreedyStepsOutput(ids, values, positions, self._after[2], failed_row, texts)
 
 
 class _BeamArguments:
@@ -251,11 +276,12 @@ class _BeamArguments:
         )
         return status
 
-    def build_output(self) -> BeamStepsOutput:
+    def build_output(self, repetition: _RepetitionArguments | None) -> BeamStepsOutput:
         """Return the live beams after each of the steps that were run."""
         steps, num_done, needs_reorder = self._counts.tolist()
         ids, values, beams = (field[:steps] for field in (self._ids, self._values, self._beams))
-        return BeamStepsOutput(ids, values, beams, tuple(self._after), num_done, bool(needs_reorder))
+        texts = None if repetition is None else repetition.get_texts(steps)
+        return BeamStepsOutput(ids, values, beams, tuple(self._after), num_done, bool(needs_reorder), texts)
 
 
 def _reserve_pages(plan: NativePlan, state: NativeState, *, rows: int, new_tokens: int) -> tuple[KVPages, int]:

@@ -94,7 +94,7 @@ def test_a_library_of_another_version_or_in_pieces_says_what_to_do(
 ) -> None:
     monkeypatch.setattr(seam, "import_module", lambda _: SimpleNamespace(INTERFACE=0))
     with pytest.raises(
-        RunError, match=r"^heedful-native: has interface 0, this version of heedful knows 4; install it"
+        RunError, match=r"^heedful-native: has interface 0, this version of heedful knows 5; install it"
     ):
         seam.load_library()
 

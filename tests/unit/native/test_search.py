@@ -35,6 +35,8 @@ from heedful.generation import (
     native_kernels,
 )
 from heedful.generation.lexical_constraints import LexicalConstraints
+from heedful.generation.logits_masks import SuppressAtStart
+from heedful.generation.penalties import CountPenalty
 from heedful.generation.prefill import GenerationRequest, StopOnToken
 from heedful.generation.results import Hypotheses
 from heedful.generation.samplers import GreedySampler
@@ -246,14 +248,24 @@ def models() -> dict[str, Any]:
     return {**found, "windowed": RollingContextEngine(found["writer"], max_context=9, kept_tokens=4)}
 
 
+RULES: dict[str, dict[str, Any]] = {
+    "none": {},
+    "penalty": {"penalties": (RepetitionPenalty(3.0),)},
+    "mask": {"logits_masks": (NoRepeatNGram(2),)},
+    "both": {"penalties": (RepetitionPenalty(0.5, (5, 6)),), "logits_masks": (NoRepeatNGram(3, (5, 6)),)},
+}
+
+
 @pytest.mark.parametrize("width", [0, 1, 4], ids=["greedy", "beam-1", "beam-4"])
 @pytest.mark.parametrize("name", ["translator", "writer", "decoder-only", "windowed"])
-@pytest.mark.parametrize("rows", [1, 3, 20])
+@pytest.mark.parametrize(
+    ("rows", "rules"), [(1, "none"), (3, "none"), (20, "none"), (3, "penalty"), (20, "mask"), (20, "both")]
+)
 @torch.inference_mode()
 def test_several_steps_in_one_call_find_the_same(
-    library: Any, monkeypatch: pytest.MonkeyPatch, name: str, rows: int, width: int
+    library: Any, monkeypatch: pytest.MonkeyPatch, name: str, rows: int, rules: str, width: int
 ) -> None:
-    engine = models()[name]
+    engine, options = models()[name], RULES[rules]
     source = None if name in ("writer", "windowed") else Tokens.from_ids(torch.randint(3, WORDS, (rows, 4)), pad=0)
     prompt = Tokens.from_ids(torch.randint(3, WORDS, (rows, 3)), pad=0)
     limit = torch.randint(6, 25, (rows,))
@@ -265,7 +277,9 @@ def test_several_steps_in_one_call_find_the_same(
         step = engine.step
         # what matters is the last that is forbidden and, with three rows, the only one
         filters = (SuppressTokens(forbidden), *([] if rows == 3 else [SuppressTokens((0, 1))]))
-        search = BeamSearch(eos, width, GNMTLengthPenalty(0.6), width, filters) if width else GreedySearch(eos, filters)
+        search: Any = GreedySearch(eos, filters, **options)
+        if width:
+            search = BeamSearch(eos, width, GNMTLengthPenalty(0.6), width, filters, **options)
         first = search.decode_with_state(
             step, engine.init_state(source), prompt, max_new_tokens=limit, prefix=None, rng_streams=torch.arange(rows)
         )
@@ -304,20 +318,21 @@ def test_several_steps_in_one_call_find_the_same(
 
 
 @torch.inference_mode()
-def test_several_steps_in_one_call_are_for_plain_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_steps_in_one_call_are_for_searches_that_engines_know(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = models()["writer"]
-    monkeypatch.setattr(type(engine), "decode_steps", lambda *_, **__: pytest.fail("the search is not plain"))
+    monkeypatch.setattr(type(engine), "decode_steps", lambda *_, **__: pytest.fail("the engine does not know the search"))
     prompt = Tokens(torch.ones(1, 1, dtype=torch.long), torch.zeros(1, 1, dtype=torch.long))
     for search, options in (
         (GreedySearch(EOS, (MinimumLength(3, EOS),)), {}),
-        (GreedySearch(EOS, (), (RepetitionPenalty(1.5),)), {}),
-        (GreedySearch(EOS, logits_masks=(NoRepeatNGram(2),)), {}),
+        (GreedySearch(EOS, (), (CountPenalty(0.5),)), {}),
+        (GreedySearch(EOS, (), (RepetitionPenalty(1.5), RepetitionPenalty(2.0))), {}),
+        (GreedySearch(EOS, (), (RepetitionPenalty(1.5),), (NoRepeatNGram(2, (EOS,)),)), {}),
         (GreedySearch(EOS), {"until": lambda: False}),
         (SamplingSearch(EOS, MultinomialSampler(), 2), {}),
         (BeamSearch(EOS, 2, NoLengthPenalty(), filters=(MinimumLength(3, EOS),)), {}),
         (BeamSearch(EOS, 2, NoLengthPenalty(), on_step=lambda _: None), {}),
-        (BeamSearch(EOS, 2, NoLengthPenalty(), penalties=(RepetitionPenalty(1.5),)), {}),
-        (BeamSearch(EOS, 2, NoLengthPenalty(), logits_masks=(NoRepeatNGram(2),)), {}),
+        (BeamSearch(EOS, 2, NoLengthPenalty(), penalties=(CountPenalty(0.5),)), {}),
+        (BeamSearch(EOS, 2, NoLengthPenalty(), logits_masks=(SuppressAtStart((4,)),)), {}),
         (BeamSearch(EOS, 33, NoLengthPenalty()), {}),
         (DiverseBeamSearch(EOS, 4, 2, 0.5, NoLengthPenalty()), {}),
     ):
@@ -347,7 +362,7 @@ def test_too_few_positions_are_no_error() -> None:
     tokens = Tokens(torch.full((1, 1), 5), torch.zeros(1, 1, dtype=torch.long))
     _, state = engine.step(tokens, engine.init_state())
     numbers = torch.tensor([1])
-    steps = GreedySteps(numbers + 19, EOS, torch.tensor([0]), 12, numbers, numbers, numbers < 0)
+    steps = GreedySteps(numbers + 19, EOS, torch.tensor([0]), 12, None, numbers, numbers, numbers < 0)
     assert engine.decode_steps(Tokens(tokens.ids, tokens.positions + 1), state, search=steps) is None
     logits, _ = engine.step(Tokens(tokens.ids, tokens.positions + 1), state)
     assert bool(logits.isfinite().all())
