@@ -13,7 +13,9 @@ from torch import nn
 
 from heedful.architectures.build import build_language_model
 from heedful.architectures.stack import DecoderConfig
+from heedful.runs.layer_compilation import set_layer_compilation
 from heedful.tasks.language.objective import LanguageModelingObjective
+from heedful.tasks.language.recipe import LanguageTrainingConfig
 from heedful.training.callbacks import Callback, CheckpointSaver, StepMetrics, TrainingSnapshot, ValidationResult
 from heedful.training.distributed import init_distributed
 from heedful.training.optimizers import Adam, ConstantSchedule
@@ -42,6 +44,9 @@ def build_heedful_loop(
 ) -> Callable[[int], float]:
     """Return a function that makes the given number of updates and returns the last loss."""
     model = _build_model(settings, vocabulary)
+    backend = settings.get("compiler")
+    config = LanguageTrainingConfig(steps=1, compile=backend is not None)
+    set_layer_compilation(model, config, backend=backend)
     callback = LossCallback()
     distributed = callback.distributed
     precision = BF16WithMasters(model) if is_faster_in_bf16(model, distributed.device) else FullPrecision(model)

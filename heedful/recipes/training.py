@@ -275,6 +275,9 @@ class TrainingConfig(Config):
     gradient_checkpointing: bool = False
     """whether the backward pass computes each Transformer layer again instead of storing its activations (Chen et al.
     2016): less memory, the same gradients, about a third more time"""
+    compile: bool = False
+    """whether PyTorch compiles the Transformer layers, which takes a minute or more, for faster updates; this pays on
+    GPUs, and needs Triton there, or a C++ compiler on a CPU"""
     shard: bool = False
     """whether several processes split parameters, gradients and the optimizer's state (ZeRO stage 3, Rajbhandari et al.
     2020; FSDP, Zhao et al. 2023) instead of holding all of them each, for models that do not fit one device; with one
