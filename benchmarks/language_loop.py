@@ -44,11 +44,10 @@ def build_heedful_loop(
 ) -> Callable[[int], float]:
     """Return a function that makes the given number of updates and returns the last loss."""
     model = _build_model(settings, vocabulary)
-    backend = settings.get("compiler")
-    config = LanguageTrainingConfig(steps=1, compile=backend is not None)
-    set_layer_compilation(model, config, backend=backend)
-    callback = LossCallback()
+    callback, backend = LossCallback(), settings.get("compiler")
     distributed = callback.distributed
+    config = LanguageTrainingConfig(steps=1, compile=backend is not None)
+    set_layer_compilation(model, config, device=distributed.device, backend=backend)
     precision = BF16WithMasters(model) if is_faster_in_bf16(model, distributed.device) else FullPrecision(model)
     trainer = Trainer(
         model,

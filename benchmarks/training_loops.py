@@ -292,7 +292,7 @@ def build_training_loop(settings: dict[str, Any]) -> TrainingLoop:
                 steps=1, gradient_checkpointing=checkpointing, compile=backend is not None
             )
             set_gradient_checkpointing(model, config)
-            set_layer_compilation(model, config, backend=backend)
+            set_layer_compilation(model, config, device=torch.device(work.device), backend=backend)
             return (HeedfulLoop if name == "heedful" else ProductsLoop)(model, work, precision=settings["precision"])
         case "plain" | "marian" as name:
             other = _build_plain_model(work) if name == "plain" else MarianLogits(work)

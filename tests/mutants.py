@@ -2456,7 +2456,7 @@ TRAINING = (
     Mutant(
         "training.compile does nothing",
         "runs/layer_compilation.py",
-        "        stack.compiler = LayerCompiler(backend or _BACKEND)\n",
+        "        stack.compiler = LayerCompiler(backend or _BACKEND, device=device)\n",
         "        stack.compiler = None\n",
         ("tests/unit/runs/test_compiled_training.py::test_all_stacks_of_a_model_are_compiled",),
     ),

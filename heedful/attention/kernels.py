@@ -67,7 +67,7 @@ def prefer_fused(query: Float[Tensor, "B H Q d_k"], key: Float[Tensor, "B H_kv K
     if query.device.type != "cpu":
         return True
     if is_tracing():
-        return not needs_grad(query)
+        return not needs_grad(query) or (dropout == 0 and query.dtype != torch.bfloat16)
     if prefer_native_attention(query, key):
         return False
     if dropout > 0 or query.size(2) == 1:

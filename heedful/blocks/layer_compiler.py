@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol, TypeVar, final
+from typing import Any, Final, Protocol, TypeVar, final, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -19,8 +19,13 @@ _MAX_GRAPHS: Final = 32
 are needed for batches of one row, for layers of which only some are frozen, for texts in bands, and for states with a
 past.
 """
+_CPU_OPTIONS: Final = {"fallback_random": True}
+"""On a CPU, random numbers of PyTorch's own operations; inductor would compute them one by one, which makes training
+with dropout a fifth slower (docs/performance.md).
+"""
 
 
+@runtime_checkable
 class CompilableLayer(Protocol[State]):
     """A layer whose computation has no hooks around it."""
 
@@ -44,9 +49,10 @@ class LayerCompiler:
 
     Args:
         backend: of `torch.compile`.
+        device: where the layers compute.
     """
 
-    def __init__(self, backend: str | Callable[..., Any] = "inductor") -> None:
+    def __init__(self, backend: str | Callable[..., Any] = "inductor", *, device: torch.device) -> None:
         import torch._dynamo.config as dynamo_config  # takes a second, and few trainings need it
         import torch.fx.experimental._config as shape_config
 
@@ -56,13 +62,14 @@ class LayerCompiler:
             fullgraph=True,
             dynamic=True,
             backend=backend,
+            options=_CPU_OPTIONS if backend == "inductor" and device.type == "cpu" else None,
             recompile_limit=_MAX_GRAPHS,
             isolate_recompiles=True,
         )
-        # Otherwise sizes that are equal in the first batch, such as rows and tokens, would have to be equal in others,
         shape_settings: Any = shape_config  # its types leave `patch` out
+        # Otherwise sizes that are equal in the first batch, such as rows and tokens, would have to be equal in others.
         self._keep_sizes_apart = shape_settings.patch(use_duck_shape=False)
-        # and PyTorch would compile twice, first for any probability of dropout.
+        # Otherwise PyTorch would compile twice, and first for any probability of dropout, in vain.
         self._keep_probabilities = dynamo_config.patch(specialize_float=True)
 
     def run(

@@ -73,13 +73,18 @@ def _summarize(error: Exception) -> str:
 
 
 def set_layer_compilation(
-    model: nn.Module, config: TrainingConfig, *, backend: str | Callable[..., Any] | None = None
+    model: nn.Module,
+    config: TrainingConfig,
+    *,
+    device: torch.device,
+    backend: str | Callable[..., Any] | None = None,
 ) -> None:
     """Let the Transformer layers of a model be compiled if the recipe asks for it, when they are first called.
 
     Args:
         model: the model to train.
         config: the training config.
+        device: where it will be trained.
         backend: of `torch.compile`; its default if not given.
 
     Raises:
@@ -103,4 +108,4 @@ def set_layer_compilation(
             "leave training.compile out, or choose other weights"
         )
     for stack in stacks:
-        stack.compiler = LayerCompiler(backend or _BACKEND)
+        stack.compiler = LayerCompiler(backend or _BACKEND, device=device)

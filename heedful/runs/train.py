@@ -327,7 +327,7 @@ def _update_model(
     del origin  # its weights have been copied
     freeze_parameters(model, run.recipe.training)
     set_gradient_checkpointing(model, run.recipe.training)
-    set_layer_compilation(model, run.recipe.training)
+    set_layer_compilation(model, run.recipe.training, device=process_group.device)
     run.task.freeze_weights(run, model)
     callbacks_of_process: list[Callback] = []
     if process_group.is_leader:

@@ -26,6 +26,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 needs_compiler = pytest.mark.skipif(not supports_compilation(), reason="needs PyTorch 2.13")
+CPU = torch.device("cpu")
 SIZES = {"d_model": 16, "heads": 4, "d_ff": 24, "layers": 2, "dropout": 0.0}
 MODERN = {
     "residual": "pre_norm",
@@ -132,7 +133,7 @@ def test_one_graph_computes_all_layers_and_batches(unchecked: None, more: Mappin
     decoder, batches = build_decoder(more), [build_batch(*shape) for shape in SHAPES]
     expected, backend = compute_losses(decoder, batches), CountingBackend()
     names = list(decoder.state_dict())
-    find_stack(decoder).compiler = LayerCompiler(backend)
+    find_stack(decoder).compiler = LayerCompiler(backend, device=CPU)
     require_same(compute_losses(decoder, batches), expected)
     assert len(backend.graphs) == 1
     assert list(decoder.state_dict()) == names
@@ -142,7 +143,7 @@ def test_one_graph_computes_all_layers_and_batches(unchecked: None, more: Mappin
 @pytest.mark.slow
 def test_one_row_has_a_graph_of_its_own(unchecked: None) -> None:
     decoder, backend = build_decoder(), CountingBackend()
-    find_stack(decoder).compiler = LayerCompiler(backend)
+    find_stack(decoder).compiler = LayerCompiler(backend, device=CPU)
     for shape in ((3, 4, 5), (1, 4, 5), (1, 6, 3), (2, 2, 2)):
         compute_losses(decoder, [build_batch(*shape)])
     assert len(backend.graphs) == 2
@@ -155,7 +156,7 @@ def test_long_texts_stay_in_bands(unchecked: None) -> None:
     find_stack(decoder).visibility = SlidingWindow(3, 0)
     batches, backend = [build_batch(2, 3, length) for length in (260, 300, 5)], CountingBackend()
     expected = compute_losses(decoder, batches)
-    find_stack(decoder).compiler = LayerCompiler(backend)
+    find_stack(decoder).compiler = LayerCompiler(backend, device=CPU)
     require_same(compute_losses(decoder, batches), expected)
     assert len(backend.graphs) == 2, "one for bands, one for short texts"
 
@@ -169,7 +170,7 @@ def test_adapted_layers_are_compiled(unchecked: None, adapter: LoraAdapter | Bot
     decoder.requires_grad_(False)
     adapter.attach(decoder)
     expected, backend = compute_losses(decoder, batches), CountingBackend()
-    find_stack(decoder).compiler = LayerCompiler(backend)
+    find_stack(decoder).compiler = LayerCompiler(backend, device=CPU)
     require_same(compute_losses(decoder, batches), expected)
     assert len(backend.graphs) == 2
 
@@ -179,7 +180,7 @@ def test_adapted_layers_are_compiled(unchecked: None, adapter: LoraAdapter | Bot
 def test_layers_that_are_computed_again_drop_the_same(unchecked: None) -> None:
     """Also in compiled code, whose random numbers are drawn by PyTorch's own dropout."""
     decoder, batches = build_decoder({"dropout": 0.3, "attention_dropout": 0.2}), [build_batch(3, 4, 5)]
-    find_stack(decoder).compiler = LayerCompiler(CountingBackend("aot_eager"))
+    find_stack(decoder).compiler = LayerCompiler(CountingBackend("aot_eager"), device=CPU)
     expected = compute_losses(decoder, batches)
     find_stack(decoder).gradient_checkpointing = True
     require_same(compute_losses(decoder, batches), expected)
@@ -193,7 +194,7 @@ def test_inductor_computes_the_same(unchecked: None, dropout: float) -> None:
     decoder = build_decoder({**MODERN, "dropout": dropout, "attention_dropout": dropout})
     batches = [build_batch(*shape) for shape in SHAPES]
     expected = compute_losses(decoder, batches)
-    find_stack(decoder).compiler = LayerCompiler()
+    find_stack(decoder).compiler = LayerCompiler(device=CPU)
     found = compute_losses(decoder, batches)
     require_same(compute_losses(decoder, batches), found)
     if dropout:

@@ -51,16 +51,16 @@ def digest_model(folder: Path) -> str:
 
 def test_all_stacks_of_a_model_are_compiled() -> None:
     model = build_sequence_to_sequence(TransformerConfig(d_model=8, heads=2, d_ff=8, layers=1), DataSizes(9, 9, 9))
-    set_layer_compilation(model, TrainingConfig(steps=1))
+    set_layer_compilation(model, TrainingConfig(steps=1), device=CPU)
     stacks = [module for module in model.modules() if isinstance(module, TransformerStack)]
     assert [stack.compiler for stack in stacks] == [None, None]
-    set_layer_compilation(model, COMPILED)
+    set_layer_compilation(model, COMPILED, device=CPU)
     assert all(isinstance(stack.compiler, LayerCompiler) for stack in stacks)
 
 
 def test_only_transformers_have_layers_to_compile() -> None:
     with pytest.raises(RecipeError, match=r"training\.compile = true: this model has no Transformer layers; leave"):
-        set_layer_compilation(torch.nn.Linear(2, 2), COMPILED)
+        set_layer_compilation(torch.nn.Linear(2, 2), COMPILED, device=CPU)
 
 
 def test_weights_that_are_computed_key_by_key_are_refused() -> None:
@@ -69,7 +69,7 @@ def test_weights_that_are_computed_key_by_key_are_refused() -> None:
     )
     model = build_sequence_to_sequence(config, DataSizes(9, 9, 9))
     with pytest.raises(RecipeError, match=r'weights = "linear_chain" are computed key by key, so each length would be'):
-        set_layer_compilation(model, COMPILED)
+        set_layer_compilation(model, COMPILED, device=CPU)
 
 
 def test_losses_of_attention_weights_are_refused() -> None:
@@ -79,7 +79,7 @@ def test_losses_of_attention_weights_are_refused() -> None:
     with pytest.raises(
         RecipeError, match=r"true: training\.decorrelation reads attention weights, .* leave one of both"
     ):
-        set_layer_compilation(model, config)
+        set_layer_compilation(model, config, device=CPU)
 
 
 def test_older_versions_of_torch_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
