@@ -21,7 +21,7 @@ products               only the matrix products of heedful's updates, in bf16: t
 heedful-bf16           as `heedful train` trains on a GPU with fast bf16
 heedful-fp32           the same with `training.precision = "fp32"`
 heedful-checkpointing  heedful-bf16 with `training.gradient_checkpointing = true`
-heedful-compiled       heedful-bf16 whose Transformer layers torch compiles; heedful itself has no setting for it
+heedful-compiled       heedful-bf16 with `training.compile = true`
 plain-bf16             nn.Transformer in a plain loop, in bf16 by autocast
 marian-bf16            transformers' MarianMTModel in the same plain loop
 

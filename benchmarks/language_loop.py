@@ -13,7 +13,9 @@ from torch import nn
 
 from heedful.architectures.build import build_language_model
 from heedful.architectures.stack import DecoderConfig
+from heedful.runs.layer_compilation import set_layer_compilation
 from heedful.tasks.language.objective import LanguageModelingObjective
+from heedful.tasks.language.recipe import LanguageTrainingConfig
 from heedful.training.callbacks import Callback, CheckpointSaver, StepMetrics, TrainingSnapshot, ValidationResult
 from heedful.training.distributed import init_distributed
 from heedful.training.optimizers import Adam, ConstantSchedule
@@ -42,8 +44,10 @@ def build_heedful_loop(
 ) -> Callable[[int], float]:
     """Return a function that makes the given number of updates and returns the last loss."""
     model = _build_model(settings, vocabulary)
-    callback = LossCallback()
+    callback, backend = LossCallback(), settings.get("compiler")
     distributed = callback.distributed
+    config = LanguageTrainingConfig(steps=1, compile=backend is not None)
+    set_layer_compilation(model, config, device=distributed.device, backend=backend)
     precision = BF16WithMasters(model) if is_faster_in_bf16(model, distributed.device) else FullPrecision(model)
     trainer = Trainer(
         model,

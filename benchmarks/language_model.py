@@ -9,13 +9,14 @@ decay, and clipping to 1. In each round, each contestant starts new processes an
 ones. So changes in the load of the machine affect all contestants. Ratios are the median over rounds of the ratios
 within a round.
 
-heedful      the trainer as `heedful train` runs it, reporting each update
-heedful-2x1  the same with two processes of one thread, as torchrun starts them, instead of one with two threads
-nanogpt      a GPT and a loop in plain torch: one product for queries, keys and values, torch's fused attention, logits
-             of the whole batch, and AdamW without fusion, as nanoGPT uses it on a CPU
-plain        the same with fused AdamW
-plain-keep   the same with glibc set to keep freed pages, as heedful sets it, to measure this effect alone
-products     only the matrix products of heedful's updates, in heedful's precision: the upper limit
+heedful           the trainer as `heedful train` runs it, reporting each update
+heedful-compiled  the same with `training.compile = true`; what is compiled before the measured updates is not measured
+heedful-2x1       heedful with two processes of one thread, as torchrun starts them, instead of one with two threads
+nanogpt           a GPT and a loop in plain torch: one product for queries, keys and values, torch's fused attention,
+                  logits of the whole batch, and AdamW without fusion, as nanoGPT uses it on a CPU
+plain             the same with fused AdamW
+plain-keep        the same with glibc set to keep freed pages, as heedful sets it, to measure this effect alone
+products          only the matrix products of heedful's updates, in heedful's precision: the upper limit
 
 The tables also have the processor time; with `--threads 1` this is the CPU time of one thread.
 """
@@ -106,9 +107,11 @@ def main() -> None:
 def list_contestants(size: str, options: Options) -> list[Contestant]:
     """List the contestants in the order of turns."""
     settings = {**SIZES[size], "dropout": options.dropout}
+    compiled = {**settings, "compiler": "aot_eager" if options.quick else "inductor"}
     one = max(1, options.threads // 2)
     return [
         Contestant("heedful", {**settings, "loop": "heedful", "keep": True}, threads=options.threads),
+        Contestant("heedful-compiled", {**compiled, "loop": "heedful", "keep": True}, threads=options.threads),
         Contestant("heedful-2x1", {**settings, "loop": "heedful", "keep": True}, workers=2, threads=one),
         Contestant("nanogpt", {**settings, "loop": "plain", "fused": False, "keep": False}, threads=options.threads),
         Contestant("plain", {**settings, "loop": "plain", "fused": True, "keep": False}, threads=options.threads),

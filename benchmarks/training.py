@@ -10,13 +10,14 @@ embeddings, dropout, label smoothing and Adam, and the same number of threads. S
 padding. In each round, each contestant starts new processes and makes some updates before the measured ones. So changes
 in the load of the machine affect all contestants. Ratios are the median over rounds of the ratios within a round.
 
-heedful        as `heedful train` trains: bf16 if the processor supports it and the model is wide, otherwise fp32
-heedful-torch  the same without native operators, as where heedful-native is not installed
-heedful-2x1    heedful with two processes of one thread, as torchrun starts them, instead of one with two threads
-plain-*        nn.Transformer in a plain loop, in fp32, or in bf16 by autocast
-*-keep         the same with glibc set to keep freed pages, as heedful sets it, to measure this effect alone
-marian-*       transformers' MarianMTModel in the same plain loop; marian-bf16-keep keeps freed pages
-products       only the matrix products of heedful's updates, in heedful's precision: the upper limit
+heedful           as `heedful train` trains: bf16 if the processor supports it and the model is wide, otherwise fp32
+heedful-torch     the same without native operators, as where heedful-native is not installed
+heedful-compiled  heedful with `training.compile = true`; what is compiled before the measured updates is not measured
+heedful-2x1       heedful with two processes of one thread, as torchrun starts them, instead of one with two threads
+plain-*           nn.Transformer in a plain loop, in fp32, or in bf16 by autocast
+*-keep            the same with glibc set to keep freed pages, as heedful sets it, to measure this effect alone
+marian-*          transformers' MarianMTModel in the same plain loop; marian-bf16-keep keeps freed pages
+products          only the matrix products of heedful's updates, in heedful's precision: the upper limit
 
 The tables also have the processor time. With `--threads 1` this is the CPU time of one thread, which other programs
 change least:
@@ -114,12 +115,13 @@ def list_contestants(size: str, options: Options, *, seed: int) -> list[Contesta
 
     def build_contestant(name: str, loop: str, precision: str, **more: Any) -> Contestant:
         settings = {"work": work, "loop": loop, "precision": precision, "keep": more.pop("keep", False)}
-        settings["native"] = more.pop("native", True)
+        settings |= {"native": more.pop("native", True), "compiler": more.pop("compiler", None)}
         return Contestant(name, settings, **{"threads": options.threads, **more})
 
     return [
         build_contestant("heedful", "heedful", "auto"),
         build_contestant("heedful-torch", "heedful", "auto", native=False),
+        build_contestant("heedful-compiled", "heedful", "auto", compiler="inductor"),
         build_contestant("heedful-2x1", "heedful", "auto", workers=2, threads=max(1, options.threads // 2)),
         build_contestant("plain-fp32", "plain", "fp32"),
         build_contestant("plain-bf16", "plain", "bf16"),

@@ -21,11 +21,11 @@ from torch.nn import functional
 from heedful import fused_operators
 from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
-from heedful.blocks.transformer import TransformerLayer
 from heedful.data.batches import PairBatch, batch_by_size, collate_pairs
 from heedful.data.corpus import Corpus
 from heedful.data.tokenizers import BOS
 from heedful.runs.device import tune_malloc
+from heedful.runs.layer_compilation import set_layer_compilation
 from heedful.runs.trainer_factory import set_gradient_checkpointing
 from heedful.tasks.generation_objective import GenerationObjective, LikelihoodCriterion
 from heedful.tasks.translation.recipe import TranslationTrainingConfig
@@ -275,7 +275,7 @@ def build_training_loop(settings: dict[str, Any]) -> TrainingLoop:
 
     Args:
         settings: `loop`, `work`, `precision`; `keep` (whether glibc keeps freed pages); for heedful also
-            `checkpointing` (gradient checkpointing), `compiler` (torch.compile's backend for each layer) and `native`
+            `checkpointing` (gradient checkpointing), `compiler` (torch.compile's backend for the layers) and `native`
             (whether to use native operators, by default where they are installed).
     """
     torch.manual_seed(1)
@@ -287,10 +287,12 @@ def build_training_loop(settings: dict[str, Any]) -> TrainingLoop:
             model = build_sequence_to_sequence(
                 _build_config(work.model), DataSizes(work.vocabulary, work.vocabulary, 128)
             )
-            checkpointing = settings.get("checkpointing", False)
-            set_gradient_checkpointing(model, TranslationTrainingConfig(steps=1, gradient_checkpointing=checkpointing))
-            if settings.get("compiler"):
-                _compile_layers(model, settings["compiler"])
+            checkpointing, backend = settings.get("checkpointing", False), settings.get("compiler")
+            config = TranslationTrainingConfig(
+                steps=1, gradient_checkpointing=checkpointing, compile=backend is not None
+            )
+            set_gradient_checkpointing(model, config)
+            set_layer_compilation(model, config, device=torch.device(work.device), backend=backend)
             return (HeedfulLoop if name == "heedful" else ProductsLoop)(model, work, precision=settings["precision"])
         case "plain" | "marian" as name:
             other = _build_plain_model(work) if name == "plain" else MarianLogits(work)
@@ -299,13 +301,6 @@ def build_training_loop(settings: dict[str, Any]) -> TrainingLoop:
             )
         case unknown:
             raise ValueError(f"unknown loop {unknown}")
-
-
-def _compile_layers(model: nn.Module, backend: str) -> None:
-    """Let torch compile each Transformer layer at its first call, for batches of any shape."""
-    for module in model.modules():
-        if isinstance(module, TransformerLayer):
-            module.compile(dynamic=True, backend=backend)
 
 
 def _computes_in_bf16(model: nn.Module, precision: str, device: torch.device) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 from shape_checks import disable_shape_checks, install_checks
 
 # Only packages whose signatures have shapes. The hook must be installed before they are imported. It is not part of the
-# library, because torch.compile does not support it. beartype requires that their Protocols are runtime_checkable.
+# library, because torch.compile cannot follow checks. beartype requires that their Protocols are runtime_checkable.
 CHECKED = ("tensors", "attention", "blocks", "adapters", "models", "generation", "inspection")
 install_checks(f"heedful.{room}" for room in CHECKED)
 

@@ -44,6 +44,7 @@ class Mutant:
 
 
 OPERATORS = "tests/unit/native/test_training_operators.py"
+COMPILER = "tests/unit/blocks/test_layer_compiler.py"
 FINE_TUNED = "tests/reference/test_fine_tuned_hugging_face.py"
 PUBLISHED = "tests/reference/test_published_vocabularies.py"
 SAMPLED = "tests/unit/data/test_subword_sampling.py"
@@ -1406,15 +1407,15 @@ MODELS = (
     Mutant(
         "batch norm takes the statistics of the batch in evaluation",
         "blocks/residual.py",
-        "uses_batch = self.training and self.weight.requires_grad and len(tokens) > 1",
-        "uses_batch = self.weight.requires_grad and len(tokens) > 1",
+        "uses_batch = self.training and self.weight.requires_grad\n",
+        "uses_batch = self.weight.requires_grad\n",
         (f"{BATCH_NORM}::test_evaluation_does_not_depend_on_the_other_tokens",),
     ),
     Mutant(
         "a frozen batch norm goes on counting",
         "blocks/residual.py",
-        "uses_batch = self.training and self.weight.requires_grad and len(tokens) > 1",
-        "uses_batch = self.training and len(tokens) > 1",
+        "uses_batch = self.training and self.weight.requires_grad\n",
+        "uses_batch = self.training\n",
         (f"{BATCH_NORM}::test_running_averages_replace_missing_statistics",),
     ),
     Mutant(
@@ -2444,6 +2445,41 @@ TRAINING = (
         "checkpoint(run_layer, x, old_state, use_reentrant=False)",
         "checkpoint(run_layer, x, old_state, use_reentrant=False, preserve_rng_state=False)",
         ("tests/laws/test_dropout_law.py::test_layers_that_are_computed_again_have_the_same_gradients",),
+    ),
+    Mutant(
+        "evaluation is compiled",
+        "blocks/transformer.py",
+        "if self.compiler is None or not (self.training and torch.is_grad_enabled()):",
+        "if self.compiler is None:",
+        (f"{COMPILER}::test_evaluation_is_not_compiled",),
+    ),
+    Mutant(
+        "compiled layers hide their weights from hooks",
+        "blocks/transformer.py",
+        "return None if any(map(sees_inner_values, self._iter_layers())) else self.compiler",
+        "return self.compiler",
+        (f"{COMPILER}::test_hooks_see_what_they_would_see_without_a_compiler",),
+    ),
+    Mutant(
+        "equal sizes of the first batch become a rule of compiled code",
+        "blocks/layer_compiler.py",
+        "patch(use_duck_shape=False)",
+        "patch(use_duck_shape=True)",
+        (f"{COMPILER}::test_one_graph_computes_all_layers_and_batches",),
+    ),
+    Mutant(
+        "the first layer has a graph of its own",
+        "blocks/transformer.py",
+        "            x = x.clone()  # not a view, like the result of a layer\n",
+        "",
+        (f"{COMPILER}::test_one_graph_computes_all_layers_and_batches",),
+    ),
+    Mutant(
+        "training.compile does nothing",
+        "runs/layer_compilation.py",
+        "        stack.compiler = LayerCompiler(backend or _BACKEND, device=device)\n",
+        "        stack.compiler = None\n",
+        ("tests/unit/runs/test_compiled_training.py::test_all_stacks_of_a_model_are_compiled",),
     ),
     Mutant(
         "training.gradient_checkpointing does nothing",

@@ -63,6 +63,9 @@ def decorate(checked: Any = None, *, typechecker: object = None) -> Any:
     return checked
 
 
+_CHECKED: list[_CheckedFunction] = []
+
+
 class _CheckedFunction:
     """A function, and which kinds of calls of it were checked."""
 
@@ -71,11 +74,15 @@ class _CheckedFunction:
         self.passed: set[int] = set()
 
     def wrap(self) -> Callable[..., Any]:
-        @wraps(self.function)
+        # torch.compile follows a function with checks disabled, but only without this object in its closure
+        function, number = self.function, len(_CHECKED)
+        _CHECKED.append(self)
+
+        @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             if config.jaxtyping_disable:
-                return self.function(*args, **kwargs)
-            return self.check(*args, **kwargs)
+                return function(*args, **kwargs)
+            return _CHECKED[number].check(*args, **kwargs)
 
         return call
 

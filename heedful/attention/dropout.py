@@ -17,13 +17,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from heedful import fused_operators
+from heedful.attention import kernels
 
 
 class Dropout(nn.Module):
     """Zero entries with probability p while training and scale the others by 1 / (1 - p) (Srivastava et al. 2014).
 
     Args:
-        p: probability of a zero, 0 <= p < 1; on CPU rounded to 1/256, at most 255/256.
+        p: probability of a zero, 0 <= p < 1; on CPU rounded to 1/256, at most 255/256, except in compiled code.
     """
 
     def __init__(self, p: float) -> None:
@@ -39,7 +40,7 @@ class Dropout(nn.Module):
         """Drop and rescale entries while training; return the input unchanged otherwise."""
         if not self.training or self.p == 0:
             return x
-        if x.device.type != "cpu":
+        if _prefer_torch(x):
             return functional.dropout(x, self.p, training=True)
         if fused_operators.find_training_library(x) is not None:
             return fused_operators.drop(x, self.p)
@@ -52,7 +53,7 @@ class Dropout(nn.Module):
         """
         if not self.training or self.p == 0:
             return None
-        if reference.device.type != "cpu":
+        if _prefer_torch(reference):
             return functional.dropout(reference.new_ones(shape), self.p, training=True)
         if fused_operators.find_training_library(reference) is not None:
             return fused_operators.draw_dropout_factors(shape, self.p, reference=reference)
@@ -63,13 +64,20 @@ class Dropout(nn.Module):
         """Return x + dropout(branch) in one pass over memory."""
         if not self.training or self.p == 0:
             return x + branch
-        if x.device.type != "cpu":
+        if _prefer_torch(x):
             return x + functional.dropout(branch, self.p, training=True)
         if x.dtype == branch.dtype and fused_operators.find_training_library(branch) is not None:
             return fused_operators.add_dropped(x, branch, self.p)
         keep, scale = _draw_mask(branch.shape, self.p, dtype=branch.dtype)
         result: Tensor = _AddScaled.apply(x, branch, keep, scale)  # type: ignore[no-untyped-call]  # torch's
         return result
+
+
+def _prefer_torch(x: Tensor) -> bool:
+    """Return whether PyTorch's own dropout is used: on other devices than a CPU, and in compiled code, where it is one
+    pass with what comes before and after.
+    """
+    return x.device.type != "cpu" or kernels.is_tracing()
 
 
 def _draw_mask(shape: tuple[int, ...], p: float, *, dtype: torch.dtype) -> tuple[Tensor, float]:

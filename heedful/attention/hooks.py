@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal, TypeAlias
 
 from jaxtyping import Bool, Float
@@ -51,6 +52,16 @@ WeightsHook: TypeAlias = Callable[[Tensor], Tensor | None]
 """Hook that gets the weights of a call; its result replaces them, None keeps them."""
 
 _ACTIVE_HOOKS: ContextVar[tuple[Mapping[HookPoint, WeightsHook], ...]] = ContextVar("readers", default=())
+_OPEN_BLOCKS: list[None] = []
+"""An element for each open block of `intercept_weights` in any thread; `append` and `pop` are atomic."""
+
+
+def _get_active_hooks() -> tuple[Mapping[HookPoint, WeightsHook], ...]:
+    """Return the hooks of this thread or asynchronous task.
+
+    `torch.compile` cannot read a `ContextVar`, but it sees that a list is empty, and compiles again if that changes.
+    """
+    return _ACTIVE_HOOKS.get() if _OPEN_BLOCKS else ()
 
 
 class HookPoint(nn.Module):
@@ -69,7 +80,7 @@ class HookPoint(nn.Module):
 
     def forward(self, weights: Float[Tensor, "*B Q K"]) -> Float[Tensor, "*B Q K"]:
         """Return the weights, or those that a hook returned instead."""
-        for hooks in _ACTIVE_HOOKS.get():
+        for hooks in _get_active_hooks():
             if (hook := hooks.get(self)) is not None and (replacement := hook(weights)) is not None:
                 weights = replacement
         return weights
@@ -77,7 +88,7 @@ class HookPoint(nn.Module):
     @property
     def is_watched(self) -> bool:
         """Whether a hook reads the weights of this thread's calls."""
-        return bool(self._forward_hooks) or any(self in hooks for hooks in _ACTIVE_HOOKS.get())
+        return bool(self._forward_hooks) or any(self in hooks for hooks in _get_active_hooks())
 
 
 @contextmanager
@@ -86,16 +97,26 @@ def intercept_weights(hooks: Mapping[HookPoint, WeightsHook]) -> Iterator[None]:
 
     Hooks of enclosing blocks are called first.
     """
+    _OPEN_BLOCKS.append(None)
     _ACTIVE_HOOKS.set((*_ACTIVE_HOOKS.get(), hooks))
     try:
         yield
     finally:
+        _OPEN_BLOCKS.pop()
         _ACTIVE_HOOKS.set(tuple(active for active in _ACTIVE_HOOKS.get() if active is not hooks))
 
 
 def has_weight_hooks() -> bool:
     """Return whether `intercept_weights` is active in this thread or asynchronous task."""
-    return bool(_ACTIVE_HOOKS.get())
+    return bool(_get_active_hooks())
+
+
+def sees_inner_values(module: nn.Module) -> bool:
+    """Return whether hooks may read what the parts of a module compute: `intercept_weights` is active in some thread,
+    or a part, other than the module itself, has a forward hook.
+    """
+    parts = islice(module.modules(), 1, None)
+    return bool(_OPEN_BLOCKS) or any(part._forward_hooks or part._forward_pre_hooks for part in parts)
 
 
 @dataclass(frozen=True)

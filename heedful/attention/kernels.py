@@ -64,8 +64,10 @@ def prefer_fused(query: Float[Tensor, "B H Q d_k"], key: Float[Tensor, "B H_kv K
     On a CPU its dropout falls back to plain operations, which are slower than those here, and its gradient in bf16
     takes two to 16 times as long as theirs.
     """
-    if query.device.type != "cpu" or is_tracing():
+    if query.device.type != "cpu":
         return True
+    if is_tracing():
+        return not needs_grad(query) or (dropout == 0 and query.dtype != torch.bfloat16)
     if prefer_native_attention(query, key):
         return False
     if dropout > 0 or query.size(2) == 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -163,6 +163,21 @@ class AttentionMask:
         visible = self.band.window(self.positions.unsqueeze(2), self.key_positions.unsqueeze(1))
         return AttentionMask.from_visible(self.positions, key_positions=self.key_positions, visible=visible)
 
+    def to_uniform(self) -> AttentionMask:
+        """Return the same mask in the form that compiled code needs, which is compiled again for each other form.
+
+        All tensors are there, even where nothing is hidden, and each is contiguous in memory of its own.
+        """
+        positions, key_positions = _copy_contiguously(self.positions), _copy_contiguously(self.key_positions)
+        if self.band is not None:
+            return AttentionMask(positions, key_positions, None, None, None, self.band.to_uniform())
+        if self.visible is None:
+            (rows, queries), keys = positions.shape, key_positions.size(1)
+            visible = torch.ones(rows, 1, queries, keys, dtype=torch.bool, device=positions.device)
+        else:
+            visible = _copy_contiguously(self.visible)
+        return AttentionMask(positions, key_positions, visible, ~visible, ~visible.any(-1, keepdim=True))
+
     @classmethod
     def from_visible(
         cls,
@@ -242,6 +257,10 @@ class BandedMask:
             AttentionMask.from_visible(query_positions, key_positions=block_key_positions, visible=visible),
         )
 
+    def to_uniform(self) -> BandedMask:
+        """Return the same band in the form that compiled code needs; see `AttentionMask.to_uniform`."""
+        return replace(self, block_mask=self.block_mask.to_uniform())
+
     def split_queries(self, heads: Float[Tensor, "G H Q d"]) -> Float[Tensor, "GN H S d"]:
         """Gather the queries of each block."""
         return _gather_blocks(heads, self.query_columns, size=self.block_mask.positions.size(1))
@@ -255,6 +274,11 @@ class BandedMask:
         heads, width = contexts.size(1), contexts.size(3)
         rows = contexts.transpose(1, 2).reshape(-1, self.query_columns.numel(), heads, width)
         return rows[:, : self.num_queries].transpose(1, 2)
+
+
+def _copy_contiguously(tensor: Tensor) -> Tensor:
+    """Return a copy whose memory is in the order of its axes."""
+    return tensor.clone(memory_format=torch.contiguous_format)
 
 
 def _gather_blocks(

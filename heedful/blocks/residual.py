@@ -69,7 +69,9 @@ class TokenBatchNorm(nn.Module):
     def forward(self, x: Float[Tensor, "*B width"]) -> Float[Tensor, "*B width"]:
         """Normalise each feature; a single token has no variance and is normalised by the running averages."""
         tokens = x.reshape(-1, x.shape[-1])
-        uses_batch = self.training and self.weight.requires_grad and len(tokens) > 1
+        uses_batch = self.training and self.weight.requires_grad
+        if len(tokens) < 2:  # a branch, because compiled code has no truth value for a size
+            uses_batch = False
         normalized = nn.functional.batch_norm(
             tokens,
             self.mean,

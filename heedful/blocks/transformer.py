@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from heedful.attention import kernels
-from heedful.attention.hooks import CROSS, HookPoint, assign_roles
+from heedful.attention.hooks import CROSS, HookPoint, assign_roles, sees_inner_values
 from heedful.attention.kv_cache import ALL_KEYS, KVCache, PendingSelection
 from heedful.attention.mask import AttentionMask, CacheLayout
 from heedful.attention.mask_functions import MaskFunction, bidirectional
@@ -20,6 +20,7 @@ from heedful.attention.multihead import MultiHeadAttention
 from heedful.attention.normalizers import format_callable
 from heedful.blocks.embedding import InputEmbedding
 from heedful.blocks.feedforward import FeedForward
+from heedful.blocks.layer_compiler import LayerCompiler
 from heedful.blocks.layer_info import LayerInfo
 from heedful.blocks.residual import PreNorm, ResidualConnection
 from heedful.tensors import (
@@ -120,10 +121,24 @@ class TransformerLayer(nn.Module):
         *,
         mask: AttentionMask,
         cross_masks: Mapping[str, AttentionMask],
+        compiler: LayerCompiler | None = None,
     ) -> tuple[Float[Tensor, "G Q d_model"], LayerState]:
         """Apply the layer to tokens, given its state before them; `mask` and `cross_masks` say what the tokens see of
-        each other and of each memory. Also return the new state.
+        each other and of each memory. Also return the new state. `compiler` makes and runs compiled code.
         """
+        if compiler is None:
+            return self.compute(x, state, mask=mask, cross_masks=cross_masks)
+        return compiler.run(self, x, state, mask=mask, cross_masks=cross_masks)
+
+    def compute(
+        self,
+        x: Float[Tensor, "G Q d_model"],
+        state: LayerState,
+        *,
+        mask: AttentionMask,
+        cross_masks: Mapping[str, AttentionMask],
+    ) -> tuple[Float[Tensor, "G Q d_model"], LayerState]:
+        """Compute what `forward` returns, without compiled code."""
         attend = _CachedAttention(self.attention, state.past, mask)
         x = self.around_attention(x, attend)
         for name in self.memory_names:
@@ -160,7 +175,7 @@ class ParallelTransformerLayer(TransformerLayer):
     It takes pre-norm residual connections and no memories.
     """
 
-    def forward(
+    def compute(
         self,
         x: Float[Tensor, "G Q d_model"],
         state: LayerState,
@@ -190,6 +205,9 @@ class TransformerStack(nn.Module):
         gradient_checkpointing: whether training stores only the input of each layer, and computes the layer again in
             the backward pass, with the same dropout (Chen et al. 2016). Gradients stay the same. A layer whose
             attention weights are read by a hook is not computed again.
+        compiler: compiles the layers for training; None to compile nothing. Evaluation is not compiled: it is a small
+            part of training, reads tokens one by one with caches that grow in place, and would need graphs of its own.
+            Neither are calls whose inner values a hook reads, and texts of a single token.
     """
 
     def __init__(
@@ -206,6 +224,7 @@ class TransformerStack(nn.Module):
         self.visibility = visibility
         self.final_norm = final_norm
         self.gradient_checkpointing = False
+        self.compiler: LayerCompiler | None = None
 
     def extra_repr(self) -> str:
         """Return the settings that `print` shows for this module."""
@@ -246,9 +265,13 @@ class TransformerStack(nn.Module):
         past = state.extend_past(positions)
         mask = past.build_mask(positions, self.visibility)
         cross_masks = {name: slots.build_mask(positions, bidirectional) for name, slots in state.memories.items()}
+        compiler = self._choose_compiler(positions, state)
+        if compiler is not None:
+            mask, cross_masks = mask.to_uniform(), {name: each.to_uniform() for name, each in cross_masks.items()}
+            x = x.clone()  # not a view, like the result of a layer
         layers = []
         for layer, old_state in zip(self._iter_layers(), state.layers, strict=True):
-            run_layer = partial(layer, mask=mask, cross_masks=cross_masks)
+            run_layer = partial(layer, mask=mask, cross_masks=cross_masks, compiler=compiler)
             if self._is_computed_again(layer):
                 x, new_state = checkpoint(run_layer, x, old_state, use_reentrant=False)
             else:
@@ -265,6 +288,15 @@ class TransformerStack(nn.Module):
         `heedful.models.interface.Decoder.decode_steps`).
         """
         return None
+
+    def _choose_compiler(self, positions: Int[Tensor, "G wQ"], state: StackState) -> LayerCompiler | None:
+        """Return what computes the layers for queries at `positions`; None if they are not compiled."""
+        if self.compiler is None or not (self.training and torch.is_grad_enabled()):
+            return None
+        lengths = (positions.size(1), *(slots.positions.size(1) for slots in state.memories.values()))
+        if min(lengths) < 2:  # PyTorch would compile each combination of single tokens by itself
+            return None
+        return None if any(map(sees_inner_values, self._iter_layers())) else self.compiler
 
     def _is_computed_again(self, layer: TransformerLayer) -> bool:
         """Return whether the backward pass computes this layer again."""

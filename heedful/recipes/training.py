@@ -275,6 +275,9 @@ class TrainingConfig(Config):
     gradient_checkpointing: bool = False
     """whether the backward pass computes each Transformer layer again instead of storing its activations (Chen et al.
     2016): less memory, the same gradients, about a third more time"""
+    compile: bool = False
+    """whether PyTorch compiles the Transformer layers in the first updates, which takes a minute or so; meant for GPUs,
+    where it needs Triton; on a CPU it needs a C++ compiler, and updates are slower"""
     shard: bool = False
     """whether several processes split parameters, gradients and the optimizer's state (ZeRO stage 3, Rajbhandari et al.
     2020; FSDP, Zhao et al. 2023) instead of holding all of them each, for models that do not fit one device; with one

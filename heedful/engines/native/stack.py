@@ -45,6 +45,7 @@ class NativeStack(TransformerStack):
         self.visibility = stack.visibility
         self.final_norm = stack.final_norm
         self.gradient_checkpointing = stack.gradient_checkpointing
+        self.compiler = stack.compiler
         self.training = stack.training
         self.engine_name = engine_name
         self._plan: NativePlan | None = None

@@ -105,7 +105,9 @@ def test_an_unknown_contestant_is_an_error(script: str, monkeypatch: pytest.Monk
 def test_language_model(tmp_path: Path) -> None:
     text, found = run_quick_benchmark("language_model.py", tmp_path)
     measurements = {name: rounds[0] for name, rounds in found["tiny"].items()}
-    assert list(measurements) == ["heedful", "heedful-2x1", "nanogpt", "plain", "plain-keep", "products"]
+    assert list(measurements) == [
+        *("heedful", "heedful-compiled", "heedful-2x1", "nanogpt", "plain", "plain-keep", "products")
+    ]
     assert {measurement["tokens"] for measurement in measurements.values()} == {4 * 4 * 8}
     # the ids are drawn uniformly, so the loss of an untrained model is about their entropy
     losses = [measurement["loss"] for name, measurement in measurements.items() if name != "products"]
@@ -157,10 +159,10 @@ def test_gpu(tmp_path: Path) -> None:
     assert list(training) == ["products", *names]
     assert len({tuple(each["tokens"] for each in training[name]["rounds"]) for name in training}) == 1
     assert [rows[name][-1] for name in names] == [f"{training[name]['loss']:.3f}" for name in names]
-    # neither computing layers again nor compiling them changes the updates
+    # computing layers again does not change the updates; compiling them does, because they drop other numbers
     losses = {name: training[name]["loss"] for name in names}
     assert losses["heedful-checkpointing"] == pytest.approx(losses["heedful-bf16"], rel=1e-4)
-    assert losses["heedful-compiled"] == pytest.approx(losses["heedful-bf16"], rel=1e-3)
+    assert losses["heedful-compiled"] == pytest.approx(losses["heedful-bf16"], rel=1e-2)
     assert rows["tiny, training, 256 tokens a batch"][-1] == "yes"
     translation = found["tiny, translation"]
     assert list(translation) == ["1 x 1", "4 x 1", "1 x 2", "4 x 2"]

@@ -162,6 +162,18 @@ def translation(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
+def test_split_layers_can_be_compiled(tmp_path: Path, translation: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hooks that gather their parameters are outside of compiled code."""
+    monkeypatch.setenv("COMPILER_BACKEND", "aot_eager")
+    alone = write_recipe(tmp_path / "alone", like=translation)
+    heedful.train(alone, device="cpu")
+    recipe = write_recipe(tmp_path / "split", like=translation, shard=True, compile=True, gradient_checkpointing=True)
+    finished = run_processes([recipe], count=2)
+    assert finished.returncode == 0, finished.stderr
+    require_same_training(recipe.parent / "run", alone.parent / "run", tolerance=1e-5)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("training", [{}, {"ema": 0.9, "average": 2, "gradient_checkpointing": True}])
 def test_runs_go_on_with_any_number_of_processes(tmp_path: Path, translation: Path, training: dict[str, Any]) -> None:
     """One process, then two, four, and one again, with the same batches in the same order."""
