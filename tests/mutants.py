@@ -47,6 +47,7 @@ OPERATORS = "tests/unit/native/test_training_operators.py"
 FINE_TUNED = "tests/reference/test_fine_tuned_hugging_face.py"
 PUBLISHED = "tests/reference/test_published_vocabularies.py"
 SAMPLED = "tests/unit/data/test_subword_sampling.py"
+BFLOAT16 = "tests/unit/engines/test_bfloat16.py"
 INSPECTING = "tests/unit/tasks/test_inspecting.py"
 TREE = "tests/unit/generation/test_tree.py"
 PARTIAL_WORDS = "tests/unit/tasks/test_partial_words.py"
@@ -5283,6 +5284,20 @@ NATIVE = (
         'matrix.to_bfloat16 if precision == "bfloat16" else matrix.from_float32',
         "matrix.from_float32",
         ("tests/unit/native/test_products.py::test_a_native_map_is_the_map_of_pytorch",),
+    ),
+    Mutant(
+        "bf16: results of products are rounded",
+        "engines/bfloat16.py",
+        "return x.to(dtype) @ weight.to(dtype).t()",
+        "return (x @ weight.t()).to(dtype)",
+        (f"{BFLOAT16}::test_products_are_those_of_rounded_numbers_with_exact_sums",),
+    ),
+    Mutant(
+        "bf16: cached keys stay fp32",
+        "engines/bfloat16.py",
+        "return _convert_cache(memory, torch.bfloat16)",
+        "return memory",
+        (f"{BFLOAT16}::test_logits_are_in_single_precision_and_keys_are_cached_in_bf16",),
     ),
     Mutant(
         "native: the default rounds",

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized, remove_parametrizations
 
 from heedful.atomic_io import load_parameters
+from heedful.engines.bfloat16 import BFLOAT16_ENGINE, round_to_bfloat16
 from heedful.engines.int8 import Int8Linear, Int8Matrix, Int8Product, find_quantizable, quantize_to_int8, time_calls
 from heedful.errors import RecipeError
 from heedful.models.placeholders import loads_placeholders, replace_weights
@@ -108,6 +109,18 @@ class TorchEngine(InferenceEngine):
 
 
 @final
+class BFloat16Engine(InferenceEngine):
+    """Large matrices and attention in bf16, in PyTorch."""
+
+    is_cpu_only = False
+
+    def convert(self, model: nn.Module, int8_weights: Mapping[str, Int8Matrix]) -> None:
+        """Round matrices."""
+        round_to_bfloat16(model)
+        store_column_major(model)
+
+
+@final
 class Int8Engine(InferenceEngine):
     """Large matrices in int8, multiplied by PyTorch's kernels."""
 
@@ -161,6 +174,7 @@ class NativeFloatEngine(InferenceEngine):
 
 _INFERENCE_ENGINES: Final[Mapping[EngineName, InferenceEngine]] = {
     "torch": TorchEngine(),
+    BFLOAT16_ENGINE: BFloat16Engine(),
     "int8": Int8Engine(),
     "native": NativeInt8Engine(),
     "native-float32": NativeFloatEngine("float32"),
@@ -247,7 +261,7 @@ def detect_engine(modules: Iterable[nn.Module]) -> EngineName:
     find no matrix.
     """
     names = {name for module in modules if (name := _get_engine_name(module)) is not None}
-    return next((name for name in names if _INFERENCE_ENGINES[name].is_native), "int8" if names else "torch")
+    return max(names, key=lambda name: _INFERENCE_ENGINES[name].is_native, default="torch")
 
 
 def _get_engine_name(module: nn.Module) -> EngineName | None:
