@@ -20,9 +20,6 @@ from heedful.blocks.recurrent import RecurrentCell
 from heedful.engines.int8 import find_quantizable
 from heedful.recipes.recipe import EngineName
 
-BFLOAT16_ENGINE: Final[EngineName] = "torch-bfloat16"
-"""Name of the engine of these modules."""
-
 
 @final
 class BFloat16Linear(nn.Linear):
@@ -32,12 +29,13 @@ class BFloat16Linear(nn.Linear):
 
     Args:
         linear: the map whose weight is rounded and whose bias is shared.
+        engine_name: name of the engine that it belongs to.
     """
 
-    def __init__(self, linear: nn.Linear) -> None:
+    def __init__(self, linear: nn.Linear, *, engine_name: EngineName) -> None:
         nn.Module.__init__(self)  # nn.Linear would create a weight
         self.in_features, self.out_features = linear.in_features, linear.out_features
-        self.engine_name: Final = BFLOAT16_ENGINE
+        self.engine_name: Final = engine_name
         self.register_parameter("bias", linear.bias)
         self.register_buffer("rounded_weight", linear.weight.detach().to(torch.bfloat16), persistent=False)
         self.rounded_weight: Tensor
@@ -77,12 +75,13 @@ class BFloat16Attention(MultiHeadAttention):
 
     Args:
         attention: the attention whose modules are used; its scores must have no bias.
+        engine_name: name of the engine that it belongs to.
     """
 
-    def __init__(self, attention: MultiHeadAttention) -> None:
+    def __init__(self, attention: MultiHeadAttention, *, engine_name: EngineName) -> None:
         nn.Module.__init__(self)
         vars(self).update(vars(attention))  # the same modules and settings
-        self.engine_name: Final = BFLOAT16_ENGINE
+        self.engine_name: Final = engine_name
         self._dtype = attention.query.weight.dtype
 
     def project_memory(self, keys: Tensor, values: Tensor, positions: Tensor) -> KVCache:
@@ -112,8 +111,9 @@ def _convert_cache(memory: KVCache, dtype: torch.dtype) -> KVCache:
     return KVCache(memory.key.to(dtype), memory.value.to(dtype))
 
 
-def round_to_bfloat16(model: nn.Module) -> None:
-    """Round the matrices of 4,096 numbers and more, and the queries, keys and values of scaled dot products, in place.
+def round_to_bfloat16(model: nn.Module, *, engine_name: EngineName = "torch-bfloat16") -> None:
+    """Round the matrices of 4,096 numbers and more, and the queries, keys and values of scaled dot products, in place,
+    for an engine.
 
     Embeddings, norms, convolutions and recurrent cells stay as they are: they take little time, or their kernels read
     whole sequences.
@@ -131,7 +131,9 @@ def round_to_bfloat16(model: nn.Module) -> None:
             continue
         if id(module) not in replacements:
             replacements[id(module)] = (
-                BFloat16Linear(module) if isinstance(module, nn.Linear) else BFloat16Attention(module)
+                BFloat16Linear(module, engine_name=engine_name)
+                if isinstance(module, nn.Linear)
+                else BFloat16Attention(module, engine_name=engine_name)
             )
         parent_name, _, attribute = name.rpartition(".")
         setattr(model.get_submodule(parent_name), attribute, replacements[id(module)])

@@ -30,6 +30,8 @@ from heedful.attention.hooks import HookPoint, TraceableAttention
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.engines import int8
 from heedful.engines.bfloat16 import BFloat16Attention, BFloat16Linear, round_to_bfloat16
+from heedful.engines.graphs import pages
+from heedful.engines.graphs.stack import replace_with_graphs
 from heedful.engines.int8 import Int8Product
 from heedful.engines.native.linear import NativeProduct, replace_linear_maps
 from heedful.engines.native.stack import replace_with_native
@@ -322,6 +324,15 @@ WORLDS += [
         *("gpt-llama", "gpt-window", "t5", "copying-luong", "two-memories", "two-memories-bahdanau", "language-memory"),
     )
 ]
+GRAPHS = (
+    *("sinusoidal-post_norm", "learned-pre_norm", "rotary-pre_norm", "shaw-post_norm", "alibi-pre_norm", "mean"),
+    *("buckets-pre_norm", "t5", "windows", "copying", "gpt", "gpt-llama", "gpt-parallel", "gpt-window"),
+    *("shared-key-value", "two-memories", "two-memories-parted", "decoder_only-gpt-rotary", "multi-query"),
+)
+WORLDS += [(name, "torch-graphs") for name in GRAPHS]
+WORLDS += [
+    (name, "torch-graphs-bfloat16") for name in ("rotary-pre_norm", "gpt-llama", "two-memories", "shaw-post_norm")
+]
 NATIVE = (
     *("sinusoidal-post_norm", "learned-pre_norm", "integer-post_norm", "rotary-pre_norm", "none-pre_norm"),
     *("concat", "windows", "untied-gelu", "one-head", "copying"),
@@ -355,6 +366,8 @@ QUICK = {
     "bands": ("windows", "gpt-window"),
     "int8": ("rotary-pre_norm", "luong-lstm", "convolutional", "gpt", "two-memories"),
     "torch-bfloat16": ("rotary-pre_norm", "bahdanau-gru", "gpt-window", "two-memories"),
+    "torch-graphs": ("rotary-pre_norm", "gpt-window", "two-memories", "decoder_only-gpt-rotary"),
+    "torch-graphs-bfloat16": ("gpt-llama",),
     "native": ("rotary-pre_norm", "windows", "gpt", "decoder_only-gpt-rotary", "two-memories"),
     "native-float32": ("rotary-pre_norm", "gpt"),
     "native-bfloat16": ("windows", "two-memories"),
@@ -409,12 +422,16 @@ def _open_world(name: str, world: str) -> Iterator[Case]:
             precision = "float32" if world == "native-float32" else "bfloat16"
             replace_linear_maps(case.model.float(), precision, engine_name=world)
             assert replace_with_native(case.model, engine_name=world)
-        if world == "torch-bfloat16":
+        if world in ("torch-bfloat16", "torch-graphs-bfloat16"):
             patch.setattr(int8, "MIN_ELEMENTS", 1)
             if name == "convolutional":  # as below
                 case = replace(case, model=_build_random_model.__wrapped__(name, 1))
             round_to_bfloat16(case.model)
             assert any(isinstance(module, BFloat16Linear) for module in case.model.modules())
+        if world in ("torch-graphs", "torch-graphs-bfloat16"):
+            patch.setattr(pages, "PAGE_TOKENS", 2)  # so that texts have several
+            patch.setattr(pages, "_INITIAL_PAGES", 2)
+            assert replace_with_graphs(case.model) == 1
         if world == "int8":
             patch.setattr(int8, "MIN_ELEMENTS", 1)
             patch.setattr(Int8Product, "min_elements", 1)

@@ -34,7 +34,7 @@ def _round_small_matrices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_products_are_those_of_rounded_numbers_with_exact_sums() -> None:
     linear, x = nn.Linear(300, 40), torch.randn(2, 5, 300)
-    rounded = BFloat16Linear(linear)
+    rounded = BFloat16Linear(linear, engine_name="torch-bfloat16")
     expected = x.bfloat16().double() @ linear.weight.bfloat16().double().T + linear.bias.double()
     with torch.no_grad():
         found = rounded(x)
@@ -45,7 +45,7 @@ def test_products_are_those_of_rounded_numbers_with_exact_sums() -> None:
 
 
 def test_gradients_pass_through_the_rounded_weight() -> None:
-    rounded, x = BFloat16Linear(nn.Linear(30, 4)), torch.randn(3, 30, requires_grad=True)
+    rounded, x = BFloat16Linear(nn.Linear(30, 4), engine_name="torch-bfloat16"), torch.randn(3, 30, requires_grad=True)
     rounded(x).sum().backward()
     assert x.grad is not None
     torch.testing.assert_close(x.grad, rounded.weight.sum(0).expand(3, -1))
