@@ -27,7 +27,7 @@ from heedful.tensors import Tokens
 
 LEAST_REQUESTS, PROMPT = 8, 16
 """Least number of sentences or requests of a round; tokens of a prompt."""
-ENGINES: tuple[EngineName, ...] = ("torch", "torch-bfloat16")
+ENGINES: tuple[EngineName, ...] = ("torch", "torch-bfloat16", "torch-graphs", "torch-graphs-bfloat16")
 """Engines of heedful; the first one is what others are compared with."""
 
 
