@@ -21,7 +21,7 @@ from heedful.engines.graphs.recorder import build_recorder
 from heedful.engines.graphs.runner import PagedRunner
 from heedful.engines.graphs.state import PagedState
 from heedful.recipes.recipe import EngineName
-from heedful.tensors import FeatureBatch, Memories, Tokens, select_memories
+from heedful.tensors import FeatureBatch, Memories, MultiStepSearch, StepsOutput, Tokens, select_memories
 
 
 class GraphStack(TransformerStack):
@@ -74,6 +74,17 @@ class GraphStack(TransformerStack):
             return super().forward(tokens, self.runner.to_stack_state(state))
         assert isinstance(tokens, Tokens), "only stacks that read tokens are computed in pages"
         return self.runner.run(tokens, state)
+
+    def decode_steps(  # type: ignore[override]
+        self,
+        output: nn.Linear,
+        tokens: Tokens,
+        state: StackState | PagedState,
+        *,
+        search: MultiStepSearch[StepsOutput],
+    ) -> tuple[StepsOutput, StackState | PagedState] | None:
+        """Return None: a recording is a single step."""
+        return None
 
 
 _CREATION_LOCK = Lock()
