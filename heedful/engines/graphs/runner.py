@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
@@ -41,14 +41,15 @@ class PagedRunner:
 
     Args:
         stack: the stack whose modules compute.
-        recorder: records the steps.
+        create_recorder: creates what records the steps.
 
     Attributes:
         num_recorded: number of steps that were recorded so far.
     """
 
-    def __init__(self, stack: TransformerStack, recorder: StepRecorder) -> None:
-        self._stack, self._recorder, self.num_recorded = stack, recorder, 0
+    def __init__(self, stack: TransformerStack, create_recorder: Callable[[], StepRecorder]) -> None:
+        self._stack, self.num_recorded = stack, 0
+        self._create_recorder, self._recorder = create_recorder, create_recorder()
         self._layers = [layer for layer in stack.layers if isinstance(layer, TransformerLayer)]
         self._past = self._create_pages(None)
         names = dict.fromkeys(name for layer in self._layers for name in layer.memory_names)
@@ -90,9 +91,10 @@ class PagedRunner:
             tables = (past, *state.memories.values())
             sizes = StepSizes.measure(tokens, tables)
             if length == 1 and tokens.factors is None:
-                inputs, step = self._recordings_for(sizes.round_up())
+                sizes = sizes.round_up()
+                inputs, step = self._find_recording(sizes)
                 inputs.fill(tokens, slots, tables)
-                recorded = step or self._record(sizes.round_up(), inputs)
+                recorded = step or self._record(sizes, inputs)
                 recorded.replay()
                 hidden = recorded.output[:rows].clone()  # the next replay overwrites it
             else:
@@ -134,11 +136,12 @@ class PagedRunner:
         columns = {name: self._memories[name].columns.get(layer) for name in views}
         return {name: views[name].gather_keys(found) for name, found in columns.items() if found is not None}
 
-    def _recordings_for(self, sizes: StepSizes) -> tuple[StepInputs, RecordedStep | None]:
+    def _find_recording(self, sizes: StepSizes) -> tuple[StepInputs, RecordedStep | None]:
         """Return the inputs and the recording of a step of these sizes; new inputs and None if there is none."""
         if (generations := self._list_generations()) != self._generations:
             self._generations = generations
             self._recordings.clear()  # they read and write the storage of before
+            self._recorder = self._create_recorder()  # memory of graphs that are all gone cannot be shared further
         found = self._recordings.get(sizes)
         if found is None:
             return StepInputs(sizes, self._past.pool.storage.device), None

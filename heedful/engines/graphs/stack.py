@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -52,7 +53,7 @@ class GraphStack(TransformerStack):
         """The pages and recorded steps; created at the first call."""
         with _CREATION_LOCK:
             if self._runner is None:
-                self._runner = PagedRunner(self, build_recorder(next(self.parameters()).device))
+                self._runner = PagedRunner(self, partial(build_recorder, next(self.parameters()).device))
         return self._runner
 
     def init_state(self, memory: Memories | None) -> StackState | PagedState:  # type: ignore[override]

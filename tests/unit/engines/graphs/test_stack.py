@@ -366,7 +366,7 @@ def test_a_recorded_step_never_looks_at_numbers(
         round_to_bfloat16(model)
     assert replace_with_graphs(model) == 1
     stack, guard = get_stack(model), RecordingGuard()
-    stack._runner = runner.PagedRunner(stack, guard)
+    stack._runner = runner.PagedRunner(stack, lambda: guard)
     source = Tokens(*torch.zeros(2, 3, 5, dtype=torch.long, device="meta").unbind())
     with torch.inference_mode():
         _, state = model.step(source.slice_columns(0, 2), model.init_state(source))
