@@ -25,11 +25,12 @@ heedful-compiled       heedful-bf16 with `training.compile = true`
 plain-bf16             nn.Transformer in a plain loop, in bf16 by autocast
 marian-bf16            transformers' MarianMTModel in the same plain loop
 
-Translation: heedful's engine and MarianMT's `generate` with the same random weights in fp32. The end of sentence is
-forbidden, so each translation has the same number of tokens. "Same" is the share of equal translations.
+Translation: heedful's engines and MarianMT's `generate` with the same random weights. The end of sentence is forbidden,
+so each translation has the same number of tokens. "Same" is the share of translations that equal those of the engine
+torch.
 
-Continuous batching: a GPT with random weights writes texts of different lengths. When a text is done, the next request
-joins the batch. Each number of places serves twice as many requests, and at least eight.
+Continuous batching: a GPT with random weights writes texts of different lengths, by each engine. When a text is done,
+the next request joins the batch. Each number of places serves twice as many requests, and at least eight.
 """
 
 from __future__ import annotations
@@ -55,7 +56,13 @@ from comparison import (
     print_progress,
     select_contestants,
 )
-from gpu_decoding import build_translation_subject, build_writer, measure_continuous_batch, measure_translation
+from gpu_decoding import (
+    ENGINES,
+    build_translation_subject,
+    build_writers,
+    measure_continuous_batch,
+    measure_translation,
+)
 from peaks import Peaks, get_device_name, measure_peaks
 from products import count_operations
 from training_loops import TrainingWork, build_training_loop, iterate_batches, list_batch_products
@@ -303,9 +310,9 @@ def _compare_translation(size: str, options: Options, runner: TimedRunner) -> No
         [name, *(str(Speeds(tuple(each[name]["speeds"]))) for each in measured.values())] for name in subject.engines
     ]
     rows += [
-        [f"same as heedful: {name}", *(f"{each[name]['same']:.1%}" for each in measured.values())]
+        [f"same as torch: {name}", *(f"{each[name]['same']:.1%}" for each in measured.values())]
         for name in subject.engines
-        if name != "heedful"
+        if name != f"heedful {ENGINES[0]}"
     ]
     title = f"{size}, translation, batch x beam, sentences/s: median (range)"
     runner.report.tables.append((title, ["engine", *measured], rows))
@@ -315,16 +322,22 @@ def _measure_continuous_batches(size: str, options: Options, runner: TimedRunner
     """Add the table of continuous batching to the report."""
     with tempfile.TemporaryDirectory() as folder:
         letters = 100 if options.quick else 1000
-        writer = build_writer(Path(folder), SIZES[size], letters=letters, device=options.device)
-    lengths, measured = {"shortest": options.forced, "longest": 3 * options.forced}, {}
+        writers = build_writers(Path(folder), SIZES[size], letters=letters, device=options.device)
+    lengths, measured = {"shortest": options.forced, "longest": 3 * options.forced}, dict[str, dict[int, list[float]]]()
     for places in options.batch:
-        measure = partial(measure_continuous_batch, writer, places=places, **lengths, rounds=options.rounds)
-        result = runner.run(measure, f"{size}, continuous batching, {places} places")
-        if result is not None:
-            measured[places] = result
+        for engine, writer in writers.items():
+            measure = partial(measure_continuous_batch, writer, places=places, **lengths, rounds=options.rounds)
+            result = runner.run(measure, f"{size}, continuous batching, {places} places, {engine}")
+            if result is not None:
+                measured.setdefault(engine, {})[places] = result
     runner.report.raw[f"{size}, continuous batching"] = measured
-    rows = [[str(places), str(Speeds(tuple(speeds)))] for places, speeds in measured.items()]
-    runner.report.tables.append((f"{size}, continuous batching", ["places", "tokens/s: median (range)"], rows))
+    rows = [
+        [engine, str(places), str(Speeds(tuple(speeds)))]
+        for engine, by_places in measured.items()
+        for places, speeds in by_places.items()
+    ]
+    head = ["engine", "places", "tokens/s: median (range)"]
+    runner.report.tables.append((f"{size}, continuous batching", head, rows))
 
 
 def _describe_device(device: torch.device, peaks: Peaks) -> list[str]:
@@ -340,7 +353,7 @@ def _describe_conditions(options: Options) -> list[str]:
     return [
         f"training: synthetic sentences, vocabulary {options.vocabulary}, dropout {options.dropout}, "
         f"{options.warmup} updates, then {options.rounds} rounds of {options.updates}",
-        f"translation: {options.forced} tokens each, fp32; no measurement begins after {options.minutes:g} minutes",
+        f"translation: {options.forced} tokens each; no measurement begins after {options.minutes:g} minutes",
     ]
 
 

@@ -21,11 +21,14 @@ from heedful.generation import SuppressTokens
 from heedful.generation.continuous_batch import ContinuousBatch, FinishedRequest
 from heedful.generation.prefill import GenerationRequest
 from heedful.generation.search import GreedySearch
+from heedful.recipes.recipe import EngineName
 from heedful.runs.export import export_marian
 from heedful.tensors import Tokens
 
 LEAST_REQUESTS, PROMPT = 8, 16
 """Least number of sentences or requests of a round; tokens of a prompt."""
+ENGINES: tuple[EngineName, ...] = ("torch", "torch-bfloat16", "torch-graphs", "torch-graphs-bfloat16")
+"""Engines of heedful; the first one is what others are compared with."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,9 @@ def build_translation_subject(
     run, rules = create_translation_run(folder, vocabulary, model), SearchRules(forced, forced=True)
     text = list(read_lines(write_source_text(folder / "source.txt", 1000, vocabulary)))
     tokenizer = heedful.load(run, device=device, engine="torch").source
-    engines: dict[str, Engine] = {"heedful": HeedfulEngine(run, rules, device=device)}
+    engines: dict[str, Engine] = {
+        f"heedful {engine}": HeedfulEngine(run, rules, engine=engine, device=device) for engine in ENGINES
+    }
     if is_installed("transformers"):
         export_marian(run, folder / "marian")
         engines["transformers"] = TransformersEngine(folder / "marian", tokenizer, rules, device=device)
@@ -53,7 +58,7 @@ def build_translation_subject(
 
 def measure_translation(subject: TranslationSubject, *, batch: int, beam: int, rounds: int) -> dict[str, Any]:
     """Return the sentences per second of each engine in each round (`speeds`), after a first round, and the share of
-    its translations that equal heedful's (`same`).
+    its translations that equal those of the first engine (`same`).
     """
     batches = build_batches(subject.text, subject.tokenizer, count=max(LEAST_REQUESTS, batch), size=batch)
     count, measured, expected = sum(map(len, batches)), dict[str, Any](), list[str]()
@@ -68,11 +73,13 @@ def measure_translation(subject: TranslationSubject, *, batch: int, beam: int, r
     return measured
 
 
-def build_writer(folder: Path, model: dict[str, Any], *, letters: int, device: str) -> heedful.TextGenerator:
-    """Build a GPT with random weights over an alphabet of `letters` letters; files are in `folder`."""
+def build_writers(
+    folder: Path, model: dict[str, Any], *, letters: int, device: str
+) -> dict[EngineName, heedful.TextGenerator]:
+    """Build a GPT with random weights over an alphabet of `letters` letters, by engine; files are in `folder`."""
     settings = {"kind": "transformer", **model, "positions": {"kind": "learned", "length": 256}}
     run = create_language_model_run(folder, letters, settings)
-    return heedful.load(run, kind=heedful.TextGenerator, device=device, engine="torch")
+    return {engine: heedful.load(run, kind=heedful.TextGenerator, device=device, engine=engine) for engine in ENGINES}
 
 
 def measure_continuous_batch(

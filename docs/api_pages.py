@@ -27,7 +27,7 @@ ROOMS: Final[Mapping[str, str]] = {
     "blocks": "What models are made of: residuals, feed-forward networks, embeddings, stacks, recurrent cells.",
     "models": "Encoders, decoders and whole models; `interface` says what all of them promise.",
     "adapters": "What learns in the place of a model's weights: LoRA and bottlenecks: [adapters](../adapters.md).",
-    "engines": "What computes a trained model: floating point, bytes, native code: [engines](../engines.md).",
+    "engines": "What computes a trained model: floating point, graphs, bytes, native code: [engines](../engines.md).",
     "architectures": "Families of models: the table of each in a recipe, and the function that builds it.",
     "generation": "Greedy search, sampling and beams over anything that is an engine.",
     "training": "The loop, optimizers, precision, schedules, processes; ignorant of models and of text.",

@@ -168,7 +168,8 @@ class _NativeDropout(torch.autograd.Function):
 def draw_random_bytes(count: int) -> UInt8[Tensor, " N"]:
     """Draw random bytes from torch's default generator, eight at a time."""
     words = torch.empty(-(-count // 8), dtype=torch.int64, device="cpu").random_(-(2**63), None)
-    return words.view(torch.uint8)[:count]
+    drawn = words.view(torch.uint8)[:count]
+    return drawn.clone() if torch.compiler.is_compiling() else drawn  # torch 2.13 fails at compiled views as bytes
 
 
 def round_probability(p: float) -> tuple[int, float]:

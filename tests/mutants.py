@@ -48,6 +48,8 @@ COMPILER = "tests/unit/blocks/test_layer_compiler.py"
 FINE_TUNED = "tests/reference/test_fine_tuned_hugging_face.py"
 PUBLISHED = "tests/reference/test_published_vocabularies.py"
 SAMPLED = "tests/unit/data/test_subword_sampling.py"
+GRAPHS = "tests/unit/engines/graphs"
+BFLOAT16 = "tests/unit/engines/test_bfloat16.py"
 INSPECTING = "tests/unit/tasks/test_inspecting.py"
 TREE = "tests/unit/generation/test_tree.py"
 PARTIAL_WORDS = "tests/unit/tasks/test_partial_words.py"
@@ -5340,6 +5342,55 @@ NATIVE = (
         'matrix.to_bfloat16 if precision == "bfloat16" else matrix.from_float32',
         "matrix.from_float32",
         ("tests/unit/native/test_products.py::test_a_native_map_is_the_map_of_pytorch",),
+    ),
+    Mutant(
+        "bf16: results of products are rounded",
+        "engines/bfloat16.py",
+        "return x.to(dtype) @ weight.to(dtype).t()",
+        "return (x @ weight.t()).to(dtype)",
+        (f"{BFLOAT16}::test_products_are_those_of_rounded_numbers_with_exact_sums",),
+    ),
+    Mutant(
+        "bf16: cached keys stay fp32",
+        "engines/bfloat16.py",
+        "return _convert_cache(memory, torch.bfloat16)",
+        "return memory",
+        (f"{BFLOAT16}::test_logits_are_in_single_precision_and_keys_are_cached_in_bf16",),
+    ),
+    Mutant(
+        "graphs: an output is the tensor that the next replay overwrites",
+        "engines/graphs/runner.py",
+        "recorded.output[:rows].clone()",
+        "recorded.output[:rows]",
+        (f"{GRAPHS}/test_stack.py::test_hidden_vectors_are_not_overwritten_by_the_next_step",),
+    ),
+    Mutant(
+        "graphs: recordings of a smaller storage are replayed",
+        "engines/graphs/runner.py",
+        "            self._recordings.clear()",
+        "            pass",
+        (f"{GRAPHS}/test_stack.py::test_any_order_of_steps_gives_what_the_modules_give",),
+    ),
+    Mutant(
+        "graphs: two states write to one page",
+        "engines/graphs/pages.py",
+        "is_first & (self._used[pages] == used)",
+        "is_first",
+        (f"{GRAPHS}/test_pages.py::test_a_page_is_copied_where_two_states_write",),
+    ),
+    Mutant(
+        "graphs: pages are never free again",
+        "engines/graphs/pages.py",
+        "        self._released.append(pages)",
+        "        pass",
+        (f"{GRAPHS}/test_pages.py::test_pages_are_free_when_no_state_refers_to_them",),
+    ),
+    Mutant(
+        "graphs: keys of the earlier owner of a page are seen",
+        "engines/graphs/state.py",
+        "return torch.where(columns < self.lengths.unsqueeze(1), positions, -1)",
+        "return positions",
+        (f"{GRAPHS}/test_stack.py::test_any_order_of_steps_gives_what_the_modules_give",),
     ),
     Mutant(
         "native: the default rounds",

@@ -58,10 +58,11 @@ class DeviceOptions:
     """device to compute on (cpu, cuda, cuda:1); a GPU if there is one"""
     threads: OptionalInt = None
     """number of CPU threads; PyTorch's own choice if not given"""
-    engine: EngineName | None = None
-    """engine that computes the model: floating point as trained (torch); on a CPU also large matrices in 8 bits (int8),
-    the same in native code (native), or the fastest of these (auto); by default that of the recipe or of the
-    weights"""
+    engine: Annotated[EngineName | None, OptionInfo(metavar="ENGINE")] = None
+    """engine that computes the model: floating point as trained (torch), with large matrices in bf16 (torch-bfloat16),
+    or either with steps recorded for a GPU (torch-graphs, torch-graphs-bfloat16); on a CPU also large matrices in 8
+    bits (int8), the same in native code (native), native code without 8 bits (native-float32, native-bfloat16), or the
+    fastest on this machine (auto); by default that of the recipe or of the weights"""
     adapter: OptionalPath = None
     """folder of an adapter to attach to the model: a run with training.adapter, or a PEFT folder"""
 

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized, remove_parametrizations
 
 from heedful.atomic_io import load_parameters
+from heedful.engines.bfloat16 import round_to_bfloat16
+from heedful.engines.graphs.stack import replace_with_graphs
 from heedful.engines.int8 import Int8Linear, Int8Matrix, Int8Product, find_quantizable, quantize_to_int8, time_calls
 from heedful.errors import RecipeError
 from heedful.models.placeholders import loads_placeholders, replace_weights
@@ -108,6 +110,40 @@ class TorchEngine(InferenceEngine):
 
 
 @final
+class BFloat16Engine(InferenceEngine):
+    """Large matrices and attention in bf16, in PyTorch."""
+
+    is_cpu_only = False
+
+    def convert(self, model: nn.Module, int8_weights: Mapping[str, Int8Matrix]) -> None:
+        """Round matrices."""
+        round_to_bfloat16(model)
+        store_column_major(model)
+
+
+@final
+class GraphEngine(InferenceEngine):
+    """PyTorch, with steps of Transformer decoders recorded as CUDA graphs.
+
+    Args:
+        precision: of large matrices and attention.
+    """
+
+    is_cpu_only = False
+
+    def __init__(self, precision: Literal["float32", "bfloat16"]) -> None:
+        self.precision: Final = precision
+
+    def convert(self, model: nn.Module, int8_weights: Mapping[str, Int8Matrix]) -> None:
+        """Round matrices if that was asked for, and replace decoders."""
+        name: EngineName = "torch-graphs-bfloat16" if self.precision == "bfloat16" else "torch-graphs"
+        if self.precision == "bfloat16":
+            round_to_bfloat16(model, engine_name=name)
+        store_column_major(model)
+        replace_with_graphs(model, engine_name=name)
+
+
+@final
 class Int8Engine(InferenceEngine):
     """Large matrices in int8, multiplied by PyTorch's kernels."""
 
@@ -161,6 +197,9 @@ class NativeFloatEngine(InferenceEngine):
 
 _INFERENCE_ENGINES: Final[Mapping[EngineName, InferenceEngine]] = {
     "torch": TorchEngine(),
+    "torch-bfloat16": BFloat16Engine(),
+    "torch-graphs": GraphEngine("float32"),
+    "torch-graphs-bfloat16": GraphEngine("bfloat16"),
     "int8": Int8Engine(),
     "native": NativeInt8Engine(),
     "native-float32": NativeFloatEngine("float32"),
@@ -247,7 +286,7 @@ def detect_engine(modules: Iterable[nn.Module]) -> EngineName:
     find no matrix.
     """
     names = {name for module in modules if (name := _get_engine_name(module)) is not None}
-    return next((name for name in names if _INFERENCE_ENGINES[name].is_native), "int8" if names else "torch")
+    return max(names, key=lambda name: _INFERENCE_ENGINES[name].is_native, default="torch")
 
 
 def _get_engine_name(module: nn.Module) -> EngineName | None:

@@ -32,10 +32,21 @@ FORMAT: Final = 1
 _SIZE_KEYS: Final = frozenset({"d_model", "heads", "d_ff", "layers", "encoder_layers", "decoder_layers"})
 PARTS: Final = ("train", "validation", "test")
 
-EngineName: TypeAlias = Literal["torch", "int8", "native", "native-float32", "native-bfloat16", "auto"]
-"""Engine that computes a trained model. `torch`: floating point, as in training; `int8`: large matrices in 8 bits;
-`native`: these, with products and whole Transformers in native code; `native-float32` and `native-bfloat16`: native
-code with floating-point weights; `auto`: the fastest on this machine."""
+EngineName: TypeAlias = Literal[
+    "torch",
+    "torch-bfloat16",
+    "torch-graphs",
+    "torch-graphs-bfloat16",
+    "int8",
+    "native",
+    "native-float32",
+    "native-bfloat16",
+    "auto",
+]
+"""Engine that computes a trained model. `torch`: floating point, as in training; `torch-bfloat16`: the same with large
+matrices and attention in bf16; `torch-graphs` and `torch-graphs-bfloat16`: these with recorded steps, for GPUs; `int8`:
+large matrices in 8 bits; `native`: these, with products and whole Transformers in native code; `native-float32` and
+`native-bfloat16`: native code with floating-point weights; `auto`: the fastest on this machine."""
 
 
 class ArchitectureConfig(Config):

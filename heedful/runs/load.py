@@ -252,11 +252,12 @@ def load(
         task: name of the task, for a run with several.
         device: device to compute on; the GPU if there is one.
         step: a kept checkpoint instead of the finished (or, so far, the best) model.
-        engine: "torch" computes in floating point, as in training; "int8" with large matrices in 8 bits, on a CPU;
-            "native" with these in native code; "native-float32" and "native-bfloat16" in native code without 8 bits;
-            "auto" with the fastest of them. The default is the engine of the recipe on a CPU. If it names none, it is
-            "native-float32" on a CPU with heedful-native, else "torch"; for a folder written by `heedful.quantize`, it
-            is "native" or "int8".
+        engine: "torch" computes in floating point, as in training; "torch-bfloat16" with large matrices and attention
+            in bf16; "torch-graphs" and "torch-graphs-bfloat16" also record the steps of decoders for a GPU; "int8" with
+            large matrices in 8 bits, on a CPU; "native" with these in native code; "native-float32" and
+            "native-bfloat16" in native code without 8 bits; "auto" with the fastest of them. The default is the engine
+            of the recipe on a CPU. If it names none, it is "native-float32" on a CPU with heedful-native, else "torch";
+            for a folder written by `heedful.quantize`, it is "native" or "int8".
         say: receives messages: what "auto" chose and why, and warnings about an adapter.
         adapter: adapter to attach to the model: a run that was trained with training.adapter on a base of this shape
             and vocabulary, or a PEFT folder with LoRA. A run with an adapter of its own finds its base by itself.

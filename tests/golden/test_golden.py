@@ -103,14 +103,20 @@ def test_there_is_a_run_of_each_task_and_architecture() -> None:
     assert len(COMPLETE) >= 4
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_an_old_run_gives_the_same_answers(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "engine"),
+    [
+        *((name, None) for name in EXPECTED),
+        *(pytest.param(name, "torch-graphs", marks=pytest.mark.slow) for name in EXPECTED),
+    ],
+)
+def test_an_old_run_gives_the_same_answers(name: str, engine: Any) -> None:
     models: dict[int | None, Any] = {}
     for each in EXPECTED[name]["answers"]:
         question = each["question"]
         step = question.get("step")
         if step not in models:
-            models[step] = heedful.load(HERE / name / "run", device="cpu", step=step)
+            models[step] = heedful.load(HERE / name / "run", device="cpu", step=step, engine=engine)
         assert_alike(ask(models[step], question), each["answer"], **CLOSE)
 
 

@@ -55,6 +55,19 @@ def test_a_gpu_gives_the_scores_of_a_cpu(runs: dict[str, Path], action: str) -> 
     )
 
 
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_gpu_gives_the_losses_of_a_cpu_in_bf16(
+    runs: dict[str, Path], action: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both round the same numbers. A number between two steps of bf16 may be rounded to the other one."""
+    monkeypatch.setattr("heedful.engines.int8.MIN_ELEMENTS", 1)  # the models are small
+    run = open_run(runs[action])
+    (_, expected), (_, found) = (
+        evaluate_run(run, device=device, engine="torch-bfloat16", say=lambda _: None) for device in ("cpu", DEVICE)
+    )
+    assert found["loss"] == pytest.approx(expected["loss"], rel=2**-8)
+
+
 class LossRecorder(Callback):
     """Callback that keeps the loss of each update."""
 

@@ -167,4 +167,7 @@ def test_gpu(tmp_path: Path) -> None:
     translation = found["tiny, translation"]
     assert list(translation) == ["1 x 1", "4 x 1", "1 x 2", "4 x 2"]
     assert all(each["transformers"]["same"] == 1.0 for each in translation.values()), "the weights are the same"
-    assert [len(speeds) for speeds in found["tiny, continuous batching"].values()] == [2, 2]
+    batching = found["tiny, continuous batching"]
+    assert list(batching) == ["torch", "torch-bfloat16", "torch-graphs", "torch-graphs-bfloat16"]
+    assert [len(speeds) for by_places in batching.values() for speeds in by_places.values()] == [2, 2] * len(batching)
+    assert all(f"heedful {engine}" in translation["4 x 2"] for engine in batching)

@@ -122,7 +122,7 @@ def test_what_cannot_be_is_an_error_and_a_gpu_computes_in_floating_point() -> No
     given = weights(Two())
     with pytest.raises(
         RecipeError,
-        match=r"^engine 'int9': is not an engine; choose one of torch, int8, native, native-float32, .*, auto$",
+        match=r"^engine 'int9': is not an engine; choose one of torch, torch-bfloat16, torch-graphs, .*, auto$",
     ):
         select_engine.prepare_for_inference(Two(), given, engine="int9", device=CPU, origin="here")
     gpu, said = torch.device("meta"), list[str]()

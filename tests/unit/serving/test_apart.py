@@ -476,7 +476,13 @@ def test_what_a_model_is_made_of_is_named_and_all_else_is_copied(here: ModelRegi
 
 
 def test_they_compute_with_the_engines_that_are_here() -> None:
-    known = [engine for engine in ("torch", "native") if engine == "torch" or load_library() is not None]
+    known = [
+        "torch",
+        "torch-bfloat16",
+        "torch-graphs",
+        "torch-graphs-bfloat16",
+        *(["native"] if load_library() is not None else []),
+    ]
     for engine in known:
         face = heedful.load(RUNS["translation-transformer"], device="cpu", engine=engine)
         assert (

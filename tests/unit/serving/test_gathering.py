@@ -416,8 +416,9 @@ def test_only_what_is_asked_alike_is_answered_together(gathering: Scheduler) -> 
         assert [each.result(20) for each in waiting] == [[1, 2], [10, 20], [100, 200], [1000, 2000]]
 
 
-def test_a_translator_answers_many_as_it_answers_one(trained: Path, gathering: Scheduler) -> None:
-    translator = heedful.load(trained, kind=heedful.Translator, device="cpu")
+@pytest.mark.parametrize("engine", [None, "torch-graphs"])
+def test_a_translator_answers_many_as_it_answers_one(trained: Path, gathering: Scheduler, engine: Any) -> None:
+    translator = heedful.load(trained, kind=heedful.Translator, device="cpu", engine=engine)
     sentences = [" ".join("0123456789"[(at * 7 + k) % 10] for k in range(1 + at % 6)) for at in range(40)]
     expected = [each.text for each in translator.translate(sentences)]
 
