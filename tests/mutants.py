@@ -2124,6 +2124,13 @@ GENERATION = (
         ("tests/unit/generation/test_repetition.py::test_penalties_and_masks_equal_loops_over_tokens",),
     ),
     Mutant(
+        "an engine applies processors that it does not know",
+        "generation/processors.py",
+        "len(self._repetition_penalties) == len(self.penalties) <= 1",
+        "len(self.penalties) <= 1",
+        ("tests/unit/native/test_search.py::test_several_steps_in_one_call_are_for_searches_that_engines_know",),
+    ),
+    Mutant(
         "the presence of a token is penalised each time",
         "generation/penalties.py",
         "(state.ids != ids).all(1, keepdim=True)",

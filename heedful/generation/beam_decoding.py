@@ -46,8 +46,8 @@ class BeamOptions:
 
     @cached_property
     def suppressed_ids(self) -> Int[Tensor, " n"] | None:
-        """Tokens that the search must not take; None if engines cannot take several steps at once: if it has a callback,
-        other filters, or a pipeline that engines do not know.
+        """Tokens that the search must not take; None if engines cannot take several steps at once: if it has a
+        callback, other filters, or a pipeline that engines do not know.
         """
         is_known = self.on_step is None and self.pipeline.is_known_to_engines
         return collect_suppressed_ids(self.filters) if is_known else None

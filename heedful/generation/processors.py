@@ -77,18 +77,23 @@ class LogitsPipeline:
         """Whether engines can apply the pipeline themselves, in several steps at once: one token ends a row, and there
         are at most a `RepetitionPenalty` and a `NoRepeatNGram`, with the same exempt tokens.
         """
-        exempt_ids = [processor.exempt_ids for processor in (*self._repetition_penalties, *self._repetition_masks)]
+        exempt_ids = {processor.exempt_ids for processor in self._repetition_processors}
         return (
             isinstance(self.stop, StopOnToken)
             and len(self._repetition_penalties) == len(self.penalties) <= 1
             and len(self._repetition_masks) == len(self.logits_masks) <= 1
-            and len(set(exempt_ids)) <= 1
+            and len(exempt_ids) <= 1
         )
 
     @property
     def _repetition_penalties(self) -> list[RepetitionPenalty]:
         """The penalties of repetition."""
         return [penalty for penalty in self.penalties if isinstance(penalty, RepetitionPenalty)]
+
+    @property
+    def _repetition_processors(self) -> list[RepetitionPenalty | NoRepeatNGram]:
+        """The masks and penalties of repetition."""
+        return [*self._repetition_masks, *self._repetition_penalties]
 
     @property
     def _repetition_masks(self) -> list[NoRepeatNGram]:
@@ -103,7 +108,7 @@ class LogitsPipeline:
         texts = (*state.logits_masks, *state.penalties)  # those of a mask have the exempt tokens too
         if not texts:
             return None
-        exempt_ids = (*masks, *penalties)[0].exempt_ids
+        exempt_ids = self._repetition_processors[0].exempt_ids
         return RepetitionRules(
             texts[0],
             penalty=penalties[0].theta if penalties else 1.0,

@@ -202,7 +202,9 @@ class SamplingBatch(DecodeBatch):
             rows, positions=rows.positions + num_steps, lengths=rows.lengths + num_steps, done=output.done
         )
         history = self.history.extend((output.ids.T, output.positions.T, output.log_probabilities.T))
-        pipeline_state = self.pipeline_state if output.texts is None else self.options.pipeline.build_state(output.texts)
+        pipeline_state = (
+            self.pipeline_state if output.texts is None else self.options.pipeline.build_state(output.texts)
+        )
         tokens = _build_inputs(row_state, output.ids[-1], output.positions[-1])
         step_result = StepResult(tokens, int(output.done.sum()), num_steps=num_steps)
         batch = replace(self, row_state=row_state, history=history, pipeline_state=pipeline_state)

@@ -259,13 +259,13 @@ RULES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("width", [0, 1, 4], ids=["greedy", "beam-1", "beam-4"])
 @pytest.mark.parametrize("name", ["translator", "writer", "decoder-only", "windowed"])
 @pytest.mark.parametrize(
-    ("rows", "rules"), [(1, "none"), (3, "none"), (20, "none"), (3, "penalty"), (20, "mask"), (20, "both")]
+    "case", [(1, "none"), (3, "none"), (20, "none"), (3, "penalty"), (20, "mask"), (20, "both")], ids=str
 )
 @torch.inference_mode()
 def test_several_steps_in_one_call_find_the_same(
-    library: Any, monkeypatch: pytest.MonkeyPatch, name: str, rows: int, rules: str, width: int
+    library: Any, monkeypatch: pytest.MonkeyPatch, name: str, case: tuple[int, str], width: int
 ) -> None:
-    engine, options = models()[name], RULES[rules]
+    (rows, rules), engine = case, models()[name]
     source = None if name in ("writer", "windowed") else Tokens.from_ids(torch.randint(3, WORDS, (rows, 4)), pad=0)
     prompt = Tokens.from_ids(torch.randint(3, WORDS, (rows, 3)), pad=0)
     limit = torch.randint(6, 25, (rows,))
@@ -277,9 +277,9 @@ def test_several_steps_in_one_call_find_the_same(
         step = engine.step
         # what matters is the last that is forbidden and, with three rows, the only one
         filters = (SuppressTokens(forbidden), *([] if rows == 3 else [SuppressTokens((0, 1))]))
-        search: Any = GreedySearch(eos, filters, **options)
+        search: Any = GreedySearch(eos, filters, **RULES[rules])
         if width:
-            search = BeamSearch(eos, width, GNMTLengthPenalty(0.6), width, filters, **options)
+            search = BeamSearch(eos, width, GNMTLengthPenalty(0.6), width, filters, **RULES[rules])
         first = search.decode_with_state(
             step, engine.init_state(source), prompt, max_new_tokens=limit, prefix=None, rng_streams=torch.arange(rows)
         )
@@ -320,7 +320,9 @@ def test_several_steps_in_one_call_find_the_same(
 @torch.inference_mode()
 def test_several_steps_in_one_call_are_for_searches_that_engines_know(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = models()["writer"]
-    monkeypatch.setattr(type(engine), "decode_steps", lambda *_, **__: pytest.fail("the engine does not know the search"))
+    monkeypatch.setattr(
+        type(engine), "decode_steps", lambda *_, **__: pytest.fail("the engine does not know the search")
+    )
     prompt = Tokens(torch.ones(1, 1, dtype=torch.long), torch.zeros(1, 1, dtype=torch.long))
     for search, options in (
         (GreedySearch(EOS, (MinimumLength(3, EOS),)), {}),
