@@ -164,7 +164,7 @@ def _build_engines(run: Path, folder: Path, rules: Any, tokenizer: Any) -> dict[
     from heedful.engines.select_engine import ENGINES
 
     is_native_here = is_installed("heedful_native")
-    names = [name for name in ENGINES if name != "auto" and (is_native_here or not name.startswith("native"))]
+    names = [name for name in ENGINES if name in ("torch", "int8") or (is_native_here and name.startswith("native"))]
     engines: dict[str, Any] = {f"heedful {name}": HeedfulEngine(run, rules, engine=name) for name in names}
     if not is_installed("ctranslate2"):
         print_progress("CTranslate2 is left out: ctranslate2 is not installed")
