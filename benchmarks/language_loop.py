@@ -13,7 +13,7 @@ from torch import nn
 
 from heedful.architectures.build import build_language_model
 from heedful.architectures.stack import DecoderConfig
-from heedful.runs.layer_compilation import set_layer_compilation
+from heedful.runs.layer_compilation import enable_layer_compilation
 from heedful.tasks.language.objective import LanguageModelingObjective
 from heedful.tasks.language.recipe import LanguageTrainingConfig
 from heedful.training.callbacks import Callback, CheckpointSaver, StepMetrics, TrainingSnapshot, ValidationResult
@@ -47,7 +47,7 @@ def build_heedful_loop(
     callback, backend = LossCallback(), settings.get("compiler")
     distributed = callback.distributed
     config = LanguageTrainingConfig(steps=1, compile=backend is not None)
-    set_layer_compilation(model, config, device=distributed.device, backend=backend)
+    enable_layer_compilation(model, config, device=distributed.device, backend=backend)
     precision = BF16WithMasters(model) if is_faster_in_bf16(model, distributed.device) else FullPrecision(model)
     trainer = Trainer(
         model,

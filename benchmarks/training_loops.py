@@ -25,7 +25,7 @@ from heedful.data.batches import PairBatch, batch_by_size, collate_pairs
 from heedful.data.corpus import Corpus
 from heedful.data.tokenizers import BOS
 from heedful.runs.device import tune_malloc
-from heedful.runs.layer_compilation import set_layer_compilation
+from heedful.runs.layer_compilation import enable_layer_compilation
 from heedful.runs.trainer_factory import set_gradient_checkpointing
 from heedful.tasks.generation_objective import GenerationObjective, LikelihoodCriterion
 from heedful.tasks.translation.recipe import TranslationTrainingConfig
@@ -292,7 +292,7 @@ def build_training_loop(settings: dict[str, Any]) -> TrainingLoop:
                 steps=1, gradient_checkpointing=checkpointing, compile=backend is not None
             )
             set_gradient_checkpointing(model, config)
-            set_layer_compilation(model, config, device=torch.device(work.device), backend=backend)
+            enable_layer_compilation(model, config, device=torch.device(work.device), backend=backend)
             return (HeedfulLoop if name == "heedful" else ProductsLoop)(model, work, precision=settings["precision"])
         case "plain" | "marian" as name:
             other = _build_plain_model(work) if name == "plain" else MarianLogits(work)

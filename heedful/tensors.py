@@ -146,18 +146,18 @@ class Memory:
 @final
 @dataclass(frozen=True)
 class RepetitionRules:
-    """Rules of a search about tokens that occur again.
+    """Rules of a search against repeated tokens, and the texts that they apply to.
 
     Attributes:
         texts: tokens that each row has read and written, in order; -1 for none.
-        penalty: theta of `RepetitionPenalty`; 1 is none.
-        ngram: length of the sequences of tokens that must not occur twice in a row; 0 is none.
-        exempt_ids: tokens that the rules leave out.
+        penalty: theta of `RepetitionPenalty`; 1 means no penalty.
+        ngram_size: length of the n-grams that may occur only once in the text of a row; 0 means no rule.
+        exempt_ids: tokens to which the rules do not apply.
     """
 
     texts: Int[Tensor, "N L"]
     penalty: float
-    ngram: int
+    ngram_size: int
     exempt_ids: Int[Tensor, " n"]
 
 

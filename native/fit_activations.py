@@ -48,8 +48,8 @@ _FITS: dict[str, tuple[Callable[[float], float], float, int]] = {
 """Function, limit and degree of each polynomial."""
 
 
-def fit(function: Callable[[float], float], limit: float, degree: int) -> tuple[np.ndarray, float]:
-    """Return the coefficients of p, the highest power first, and the largest error of x p."""
+def fit_polynomial(function: Callable[[float], float], limit: float, degree: int) -> tuple[np.ndarray, float]:
+    """Return the coefficients of p, the highest power first, and the largest error of x p at points up to the limit."""
     x = limit * np.sin(np.linspace(1e-4, math.pi / 2, _POINTS))  # denser near the limit
     values = np.array([function(point) for point in x])
     z = 2 * (x / limit) ** 2 - 1
@@ -70,7 +70,7 @@ def main() -> None:
     """Print the C++ file."""
     print("// Made by `fit_activations.py`: odd functions as x p(2 (x / limit)^2 - 1), highest power first.")
     for name, (function, limit, degree) in _FITS.items():
-        factors, error = fit(function, limit, degree)
+        factors, error = fit_polynomial(function, limit, degree)
         print(
             f"\n// Error {error:.0e} below the limit; beyond it, the function differs from 1/2 by up to "
             f"{abs(function(limit) - 0.5):.0e}."

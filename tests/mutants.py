@@ -2105,7 +2105,7 @@ GENERATION = (
     Mutant(
         "a penalty forgets what a beam wrote",
         "generation/penalties.py",
-        "torch.cat((state, self.remove_exempt_ids(ids.unsqueeze(1))), 1)",
+        "torch.cat((state, self.mask_exempt_ids(ids.unsqueeze(1))), 1)",
         "state",
         ("tests/unit/generation/test_repetition.py::test_beams_carry_their_own_past",),
     ),
@@ -2465,7 +2465,7 @@ TRAINING = (
     Mutant(
         "compiled layers hide their weights from hooks",
         "blocks/transformer.py",
-        "return None if any(map(sees_inner_values, self._iter_layers())) else self.compiler",
+        "return None if any(map(has_inner_hooks, self._iter_layers())) else self.compiler",
         "return self.compiler",
         (f"{COMPILER}::test_hooks_see_what_they_would_see_without_a_compiler",),
     ),

@@ -111,9 +111,9 @@ def has_weight_hooks() -> bool:
     return bool(_get_active_hooks())
 
 
-def sees_inner_values(module: nn.Module) -> bool:
-    """Return whether hooks may read what the parts of a module compute: `intercept_weights` is active in some thread,
-    or a part, other than the module itself, has a forward hook.
+def has_inner_hooks(module: nn.Module) -> bool:
+    """Return whether a hook can read what the parts of a module compute: `intercept_weights` is active in any thread,
+    for any module, or a part of the module has a forward hook or a forward pre-hook.
     """
     parts = islice(module.modules(), 1, None)
     return bool(_OPEN_BLOCKS) or any(part._forward_hooks or part._forward_pre_hooks for part in parts)

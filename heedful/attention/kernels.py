@@ -148,14 +148,14 @@ class _ExplicitAttention(torch.autograd.Function):
         weights = masked_softmax(scaled_dot_products(query, key, scale=scale), hidden=hidden, fully_masked=fully_masked)
         ctx.save_for_backward(query, key, value, weights, factors)
         ctx.scale = scale
-        return weighted_sum(_apply_factors(weights, factors), value)
+        return weighted_sum(_apply_gelus(weights, factors), value)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of query, key and value from that of the contexts; the other arguments have none."""
         query, key, value, weights, factors = ctx.saved_tensors
         gradient = gradients[0].contiguous()
-        d_value = weighted_sum(_apply_factors(weights, factors).transpose(2, 3), gradient)
+        d_value = weighted_sum(_apply_gelus(weights, factors).transpose(2, 3), gradient)
         d_kept = scaled_dot_products(gradient, value, scale=1.0)
         d_scores = _softmax_gradient(d_kept if factors is None else d_kept.mul_(factors), weights)
         d_query = scaled_dot_products(d_scores, key.transpose(2, 3), scale=ctx.scale)
@@ -163,7 +163,7 @@ class _ExplicitAttention(torch.autograd.Function):
         return d_query, d_key, d_value, None, None, None, None
 
 
-def _apply_factors(weights: Tensor, factors: Tensor | None) -> Tensor:
+def _apply_gelus(weights: Tensor, factors: Tensor | None) -> Tensor:
     """Multiply weights by dropout factors, if there are any."""
     return weights if factors is None else weights * factors
 

@@ -163,14 +163,14 @@ class AttentionMask:
         visible = self.band.window(self.positions.unsqueeze(2), self.key_positions.unsqueeze(1))
         return AttentionMask.from_visible(self.positions, key_positions=self.key_positions, visible=visible)
 
-    def to_uniform(self) -> AttentionMask:
-        """Return the same mask in the form that compiled code needs, which is compiled again for each other form.
+    def to_canonical_form(self) -> AttentionMask:
+        """Return the same mask in one fixed form, so that PyTorch does not compile again for other forms.
 
-        All tensors are there, even where nothing is hidden, and each is contiguous in memory of its own.
+        Without a band, no tensor is None; with a band, this holds for its block mask. Each tensor is a contiguous copy.
         """
         positions, key_positions = _copy_contiguously(self.positions), _copy_contiguously(self.key_positions)
         if self.band is not None:
-            return AttentionMask(positions, key_positions, None, None, None, self.band.to_uniform())
+            return AttentionMask(positions, key_positions, None, None, None, self.band.to_canonical_form())
         if self.visible is None:
             (rows, queries), keys = positions.shape, key_positions.size(1)
             visible = torch.ones(rows, 1, queries, keys, dtype=torch.bool, device=positions.device)
@@ -257,9 +257,9 @@ class BandedMask:
             AttentionMask.from_visible(query_positions, key_positions=block_key_positions, visible=visible),
         )
 
-    def to_uniform(self) -> BandedMask:
-        """Return the same band in the form that compiled code needs; see `AttentionMask.to_uniform`."""
-        return replace(self, block_mask=self.block_mask.to_uniform())
+    def to_canonical_form(self) -> BandedMask:
+        """Return the same band in the form that compiled code needs; see `AttentionMask.to_canonical_form`."""
+        return replace(self, block_mask=self.block_mask.to_canonical_form())
 
     def split_queries(self, heads: Float[Tensor, "G H Q d"]) -> Float[Tensor, "GN H S d"]:
         """Gather the queries of each block."""

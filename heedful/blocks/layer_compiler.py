@@ -42,10 +42,11 @@ class CompilableLayer(Protocol[State]):
 
 @final
 class LayerCompiler:
-    """Computes layers by compiled code, which `torch.compile` makes at the first call and for new structures.
+    """Runs layers as compiled code. `torch.compile` compiles at the first call, and again for each new structure of
+    layer or inputs.
 
-    Hooks of the layer itself are called outside, by PyTorch's call of the module. Those of its parts are not called.
-    Masks must be uniform (`AttentionMask.to_uniform`), and `x` no view, so that all calls look alike.
+    PyTorch calls the hooks of the layer itself. Hooks of its parts are not called. Masks must have the form of
+    `AttentionMask.to_canonical_form`, and `x` must not be a view; otherwise PyTorch compiles again.
 
     Args:
         backend: of `torch.compile`.
@@ -69,7 +70,7 @@ class LayerCompiler:
         shape_settings: Any = shape_config  # its types leave `patch` out
         # Otherwise sizes that are equal in the first batch, such as rows and tokens, would have to be equal in others.
         self._keep_sizes_apart = shape_settings.patch(use_duck_shape=False)
-        # Otherwise PyTorch would compile twice, and first for any probability of dropout, in vain.
+        # Otherwise PyTorch would compile twice: first for any probability of dropout, which is useless.
         self._keep_probabilities = dynamo_config.patch(specialize_float=True)
 
     def run(
@@ -98,8 +99,8 @@ def _compute_layer(
     return layer.compute(x, state, mask=mask, cross_masks=cross_masks)
 
 
-def supports_compilation() -> bool:
-    """Return whether this version of PyTorch counts the graphs of each compiler by themselves, as since 2.13. Before,
-    all models of a process had eight together.
+def supports_isolated_recompiles() -> bool:
+    """Return whether PyTorch limits the number of graphs of each compiler, as it does since 2.13. Earlier versions have
+    one limit of eight graphs for all models of a process.
     """
     return "isolate_recompiles" in inspect.signature(torch.compile).parameters

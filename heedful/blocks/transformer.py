@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from heedful.attention import kernels
-from heedful.attention.hooks import CROSS, HookPoint, assign_roles, sees_inner_values
+from heedful.attention.hooks import CROSS, HookPoint, assign_roles, has_inner_hooks
 from heedful.attention.kv_cache import ALL_KEYS, KVCache, PendingSelection
 from heedful.attention.mask import AttentionMask, CacheLayout
 from heedful.attention.mask_functions import MaskFunction, bidirectional
@@ -267,7 +267,10 @@ class TransformerStack(nn.Module):
         cross_masks = {name: slots.build_mask(positions, bidirectional) for name, slots in state.memories.items()}
         compiler = self._choose_compiler(positions, state)
         if compiler is not None:
-            mask, cross_masks = mask.to_uniform(), {name: each.to_uniform() for name, each in cross_masks.items()}
+            mask, cross_masks = (
+                mask.to_canonical_form(),
+                {name: each.to_canonical_form() for name, each in cross_masks.items()},
+            )
             x = x.clone()  # not a view, like the result of a layer
         layers = []
         for layer, old_state in zip(self._iter_layers(), state.layers, strict=True):
@@ -296,7 +299,7 @@ class TransformerStack(nn.Module):
         lengths = (positions.size(1), *(slots.positions.size(1) for slots in state.memories.values()))
         if min(lengths) < 2:  # PyTorch would compile each combination of single tokens by itself
             return None
-        return None if any(map(sees_inner_values, self._iter_layers())) else self.compiler
+        return None if any(map(has_inner_hooks, self._iter_layers())) else self.compiler
 
     def _is_computed_again(self, layer: TransformerLayer) -> bool:
         """Return whether the backward pass computes this layer again."""

@@ -70,8 +70,8 @@ def _multiply_bfloat16(
 class BFloat16Attention(MultiHeadAttention):
     """Multi-head attention of scaled dot products whose queries, keys and values are rounded to bf16.
 
-    Where a fused kernel is used, it multiplies them as they are, with scores and sums in fp32; elsewhere, and while
-    weights are read by a hook, they are multiplied in the precision of the model. Keys and values are cached in bf16.
+    A fused kernel gets them in bf16, and sums in fp32. Elsewhere, and while a hook reads the attention weights, they are
+    converted to the precision of the model first. Contexts have that precision. Keys and values are cached in bf16.
 
     Args:
         attention: the attention whose modules are used; its scores must have no bias.
@@ -94,7 +94,7 @@ class BFloat16Attention(MultiHeadAttention):
         return super()._project_queries(x, mask=mask).to(torch.bfloat16)
 
     def _attend(self, query: Tensor, memory: KVCache, *, mask: AttentionMask) -> Tensor:
-        """Compute the contexts in the precision of the model, whatever computes them."""
+        """Return the contexts in the precision of the model, whatever kernel computes them."""
         if self.probe.is_watched or not kernels.prefer_fused(query, memory.key, 0.0):
             query, memory = query.to(self._dtype), _convert_cache(memory, self._dtype)
         return super()._attend(query, memory, mask=mask).to(self._dtype)
@@ -111,12 +111,12 @@ def _convert_cache(memory: KVCache, dtype: torch.dtype) -> KVCache:
     return KVCache(memory.key.to(dtype), memory.value.to(dtype))
 
 
-def round_to_bfloat16(model: nn.Module, *, engine_name: EngineName = "torch-bfloat16") -> None:
-    """Round the matrices of 4,096 numbers and more, and the queries, keys and values of scaled dot products, in place,
-    for an engine.
+def convert_to_bfloat16(model: nn.Module, *, engine_name: EngineName = "torch-bfloat16") -> None:
+    """Replace the linear maps of 4,096 numbers and more, and attentions by scaled dot products, by modules that compute
+    in bf16, in place, for an engine.
 
-    Embeddings, norms, convolutions and recurrent cells stay as they are: they take little time, or their kernels read
-    whole sequences.
+    Embeddings, norms and convolutions stay as they are because they take little time; recurrent cells do because their
+    kernels read whole sequences.
     """
     for module in list(model.modules()):
         if is_parametrized(module, "weight"):  # a weight that is computed again in each call

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized, remove_parametrizations
 
 from heedful.atomic_io import load_parameters
-from heedful.engines.bfloat16 import round_to_bfloat16
+from heedful.engines.bfloat16 import convert_to_bfloat16
 from heedful.engines.graphs.stack import replace_with_graphs
 from heedful.engines.int8 import Int8Linear, Int8Matrix, Int8Product, find_quantizable, quantize_to_int8, time_calls
 from heedful.errors import RecipeError
@@ -117,7 +117,7 @@ class BFloat16Engine(InferenceEngine):
 
     def convert(self, model: nn.Module, int8_weights: Mapping[str, Int8Matrix]) -> None:
         """Round matrices."""
-        round_to_bfloat16(model)
+        convert_to_bfloat16(model)
         store_column_major(model)
 
 
@@ -138,7 +138,7 @@ class GraphEngine(InferenceEngine):
         """Round matrices if that was asked for, and replace decoders."""
         name: EngineName = "torch-graphs-bfloat16" if self.precision == "bfloat16" else "torch-graphs"
         if self.precision == "bfloat16":
-            round_to_bfloat16(model, engine_name=name)
+            convert_to_bfloat16(model, engine_name=name)
         store_column_major(model)
         replace_with_graphs(model, engine_name=name)
 

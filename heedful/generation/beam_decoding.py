@@ -49,7 +49,7 @@ class BeamOptions:
         """Tokens that the search must not take; None if engines cannot take several steps at once: if it has a
         callback, other filters, or a pipeline that engines do not know.
         """
-        is_known = self.on_step is None and self.pipeline.is_known_to_engines
+        is_known = self.on_step is None and self.pipeline.is_supported_by_engines
         return collect_suppressed_ids(self.filters) if is_known else None
 
 
@@ -128,7 +128,7 @@ class BeamGroup:
         """Return the group after several steps that an engine has run."""
         columns = (output.beams, output.ids, output.log_probabilities)
         history = self.history.extend(tuple(column.transpose(0, 1) for column in columns))
-        pipeline_state = self.pipeline_state if output.texts is None else pipeline.build_state(output.texts)
+        pipeline_state = self.pipeline_state if output.texts is None else pipeline.build_state_from_texts(output.texts)
         return BeamGroup(self.beam_state.with_dynamic_fields(output.fields), history, pipeline_state)
 
     def reorder(self, rows: RowSelection) -> BeamGroup:

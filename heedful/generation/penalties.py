@@ -123,7 +123,7 @@ class RepetitionPenalty:
 
     def init_state(self, tokens: Tokens, /, *, vocab_size: int) -> Int[Tensor, "N L"]:
         """Return the tokens that each row has read; -1 for none."""
-        return self.remove_exempt_ids(torch.where(tokens.positions >= 0, tokens.ids, -1))
+        return self.mask_exempt_ids(torch.where(tokens.positions >= 0, tokens.ids, -1))
 
     def __call__(self, logits: Float[Tensor, "N V"], state: Int[Tensor, "N L"], /) -> Float[Tensor, "N V"]:
         """Return a copy of the logits with those of earlier tokens changed."""
@@ -135,10 +135,10 @@ class RepetitionPenalty:
 
     def extend(self, state: Int[Tensor, "N L"], ids: Int[Tensor, " N"], /) -> Int[Tensor, "N l"]:
         """Append the new token of each row."""
-        return torch.cat((state, self.remove_exempt_ids(ids.unsqueeze(1))), 1)
+        return torch.cat((state, self.mask_exempt_ids(ids.unsqueeze(1))), 1)
 
-    def remove_exempt_ids(self, ids: Int[Tensor, "N L"]) -> Int[Tensor, "N L"]:
-        """Replace the exempt tokens by -1."""
+    def mask_exempt_ids(self, ids: Int[Tensor, "N L"]) -> Int[Tensor, "N L"]:
+        """Return the ids with -1 in place of each exempt one."""
         for token_id in self.exempt_ids:
             ids = ids.masked_fill(ids == token_id, -1)
         return ids
@@ -147,11 +147,11 @@ class RepetitionPenalty:
 @final
 @dataclass(frozen=True)
 class GeneratedTokens:
-    """Tokens that each row has generated.
+    """State of `CountPenalty`: the tokens that each row has generated, without its prompt and forced prefix.
 
     Attributes:
-        ids: in order.
-        is_first: whether the row generated the token for the first time.
+        ids: the tokens in order.
+        is_first: whether a token occurs for the first time in its row.
     """
 
     ids: Int[Tensor, "N L"]

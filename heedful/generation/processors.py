@@ -73,9 +73,11 @@ class LogitsPipeline:
         return not self.penalties and not self.logits_masks and isinstance(self.stop, StopOnToken)
 
     @property
-    def is_known_to_engines(self) -> bool:
-        """Whether engines can apply the pipeline themselves, in several steps at once: one token ends a row, and there
-        are at most a `RepetitionPenalty` and a `NoRepeatNGram`, with the same exempt tokens.
+    def is_supported_by_engines(self) -> bool:
+        """Whether engines can apply the pipeline themselves, for several steps in one call.
+
+        One token must end a row. There may be at most one `RepetitionPenalty` and one `NoRepeatNGram`, with the same
+        exempt tokens, and no other processor.
         """
         exempt_ids = {processor.exempt_ids for processor in self._repetition_processors}
         return (
@@ -101,8 +103,8 @@ class LogitsPipeline:
         return [mask for mask in self.logits_masks if isinstance(mask, NoRepeatNGram)]
 
     def build_repetition_rules(self, state: PipelineState) -> RepetitionRules | None:
-        """Return the processors as rules for engines, which must know them (`is_known_to_engines`); None if there are
-        no processors.
+        """Return the processors, and the texts in `state`, as rules for an engine; None if there are no processors. The
+        pipeline must be one that `is_supported_by_engines`.
         """
         penalties, masks = self._repetition_penalties, self._repetition_masks
         texts = (*state.logits_masks, *state.penalties)  # those of a mask have the exempt tokens too
@@ -112,13 +114,13 @@ class LogitsPipeline:
         return RepetitionRules(
             texts[0],
             penalty=penalties[0].theta if penalties else 1.0,
-            ngram=masks[0].n if masks else 0,
+            ngram_size=masks[0].n if masks else 0,
             exempt_ids=torch.tensor(exempt_ids, dtype=torch.long, device=texts[0].device),
         )
 
-    def build_state(self, texts: Int[Tensor, "N L"]) -> PipelineState:
-        """Return the state after these texts of the rules of `build_repetition_rules`."""
-        penalties = tuple(penalty.remove_exempt_ids(texts) for penalty in self._repetition_penalties)
+    def build_state_from_texts(self, texts: Int[Tensor, "N L"]) -> PipelineState:
+        """Return the state when the rows have these texts. The pipeline must be one that `is_supported_by_engines`."""
+        penalties = tuple(penalty.mask_exempt_ids(texts) for penalty in self._repetition_penalties)
         return PipelineState(None, penalties, (texts,) * len(self.logits_masks))
 
     def init_state(self, prompt: Tokens, prefill: PrefillOutput) -> PipelineState:

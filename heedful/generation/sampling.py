@@ -84,7 +84,7 @@ class SamplingOptions:
         """Return the tokens that greedy search must not take. Return None if engines cannot take several steps at once:
         if the search samples, has a callback, other filters, or a pipeline that engines do not know.
         """
-        is_known = self.on_step is None and self.pipeline.is_known_to_engines
+        is_known = self.on_step is None and self.pipeline.is_supported_by_engines
         if not is_known or not isinstance(self.sampler, GreedySampler):
             return None
         return collect_suppressed_ids(self.sampler.filters)
@@ -203,7 +203,7 @@ class SamplingBatch(DecodeBatch):
         )
         history = self.history.extend((output.ids.T, output.positions.T, output.log_probabilities.T))
         pipeline_state = (
-            self.pipeline_state if output.texts is None else self.options.pipeline.build_state(output.texts)
+            self.pipeline_state if output.texts is None else self.options.pipeline.build_state_from_texts(output.texts)
         )
         tokens = _build_inputs(row_state, output.ids[-1], output.positions[-1])
         step_result = StepResult(tokens, int(output.done.sum()), num_steps=num_steps)

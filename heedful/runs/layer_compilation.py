@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.attention.structured import LinearChain
-from heedful.blocks.layer_compiler import LayerCompiler, supports_compilation
+from heedful.blocks.layer_compiler import LayerCompiler, supports_isolated_recompiles
 from heedful.blocks.transformer import TransformerStack
 from heedful.errors import RecipeError
 from heedful.recipes.training import TrainingConfig
@@ -22,16 +22,16 @@ _WATCHING_KEYS: Final = ("decorrelation", "guided", "reinforce")
 """Keys of [training] whose losses read attention weights by hooks."""
 
 
-def require_compiler(config: TrainingConfig, device: torch.device) -> None:
-    """Compile a small function for the device if the recipe asks for compiled layers, so that a missing compiler is
-    found before anything else is done.
+def check_compilation(config: TrainingConfig, device: torch.device) -> None:
+    """If the recipe asks for compiled layers, compile a small function as a test, so that a missing compiler is found at
+    the start.
 
     Raises:
         RecipeError: PyTorch is too old, or it cannot compile here.
     """
     if not config.compile:
         return
-    if not supports_compilation():
+    if not supports_isolated_recompiles():
         raise RecipeError(
             f"{_KEY}: needs PyTorch 2.13 or later, but {torch.__version__} is installed; install a newer version, or "
             "leave it out"
@@ -72,24 +72,25 @@ def _summarize(error: Exception) -> str:
     return lines[0].rstrip(".") if lines else type(error).__name__
 
 
-def set_layer_compilation(
+def enable_layer_compilation(
     model: nn.Module,
     config: TrainingConfig,
     *,
     device: torch.device,
     backend: str | Callable[..., Any] | None = None,
 ) -> None:
-    """Let the Transformer layers of a model be compiled if the recipe asks for it, when they are first called.
+    """If the recipe asks for it, give each Transformer stack of a model a compiler; layers are compiled at their first
+    call.
 
     Args:
         model: the model to train.
         config: the training config.
         device: where it will be trained.
-        backend: of `torch.compile`; its default if not given.
+        backend: of `torch.compile`; inductor if not given.
 
     Raises:
-        RecipeError: the model has no Transformer layers, or some that compiled code cannot compute, or the loss reads
-            attention weights, so that nothing would be compiled.
+        RecipeError: the model has no Transformer layers; an attention is a linear chain, which would be compiled again
+            for each length; or the loss reads attention weights, which compiled layers do not form.
     """
     if not config.compile:
         return

@@ -29,7 +29,7 @@ from heedful.recipes.recipe import DataConfig, Recipe, format_data_key
 from heedful.runs.checkpoints import METRICS_FILE, load_snapshot, write_final_model
 from heedful.runs.device import find_device, reduce_fragmentation, trim_malloc, tune_malloc
 from heedful.runs.initialization import build_model_to_resume, ignore_message, init_model
-from heedful.runs.layer_compilation import explain_compile_errors, require_compiler, set_layer_compilation
+from heedful.runs.layer_compilation import check_compilation, enable_layer_compilation, explain_compile_errors
 from heedful.runs.load import get_engine, has_checkpoint, load_trained_model
 from heedful.runs.metrics_log import MetricsLog, read_curve
 from heedful.runs.prepare import (
@@ -157,7 +157,7 @@ def _train_recipe(
             tune_malloc()
         if (engine := get_engine(recipe, process_group.device)) is not None:
             require_engine(engine, device=process_group.device)
-        require_compiler(recipe.training, process_group.device)
+        check_compilation(recipe.training, process_group.device)
 
         def prepare_run() -> tuple[Run[Any, Any], Corpora]:
             """Lock the folder, choose open settings, open the run and its corpora, and write run.json; only the
@@ -327,7 +327,7 @@ def _update_model(
     del origin  # its weights have been copied
     freeze_parameters(model, run.recipe.training)
     set_gradient_checkpointing(model, run.recipe.training)
-    set_layer_compilation(model, run.recipe.training, device=process_group.device)
+    enable_layer_compilation(model, run.recipe.training, device=process_group.device)
     run.task.freeze_weights(run, model)
     callbacks_of_process: list[Callback] = []
     if process_group.is_leader:

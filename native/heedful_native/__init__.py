@@ -147,7 +147,7 @@ class Repetition(Structure):
         ("exempt", c_void_p),
         ("length", c_int64),
         ("exempt_count", c_int64),
-        ("ngram", c_int64),
+        ("ngram_size", c_int64),
         ("penalty", c_float),
         ("after", c_void_p),
     ]

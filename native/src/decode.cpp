@@ -20,10 +20,10 @@ int64_t find_largest(const Kernels& kernel, const float* x, int64_t n) {
   return found;
 }
 
-// The texts of all rows, and what they change in the logits of the next token.
-class Texts {
+// The token ids of all rows so far, and the rules against repetition for the logits of the next token.
+class TokenHistories {
  public:
-  Texts(const Repetition* rules, int64_t rows, int64_t words) : rules_(rules), words_(words), texts_(rules ? rows : 0) {
+  TokenHistories(const Repetition* rules, int64_t rows, int64_t words) : rules_(rules), vocabulary_(words), texts_(rules ? rows : 0) {
     for (size_t row = 0; row < texts_.size(); ++row) {
       const int64_t* text = rules->texts + row * rules->length;
       texts_[row].assign(text, text + rules->length);
@@ -32,32 +32,33 @@ class Texts {
 
   bool has_penalty() const { return rules_ && rules_->penalty != 1.f; }
 
-  // Changes the logits of tokens that occurred, until `restore` is called.
+  // Changes the logits of tokens that occurred; `restore` must follow.
   void penalize(float* logits) {
     originals_.clear();
     for (size_t row = 0; row < texts_.size(); ++row)
       for (int64_t token : texts_[row])
-        if (is_subject(token)) originals_.emplace_back(logits + row * words_ + token, logits[row * words_ + token]);
+        if (is_restricted(token)) originals_.emplace_back(logits + row * vocabulary_ + token, logits[row * vocabulary_ + token]);
     for (const auto& [place, value] : originals_) *place = value > 0 ? value / rules_->penalty : value * rules_->penalty;
   }
 
+  // Sets the penalised logits back.
   void restore() {
     for (const auto& [place, value] : originals_) *place = value;
   }
 
-  // Forbids tokens that would repeat a sequence.
+  // Forbids each token that would complete a repeated n-gram.
   void forbid(float* logits) const {
     for (size_t row = 0; row < texts_.size(); ++row) {
       const std::vector<int64_t>& text = texts_[row];
-      const int64_t before = rules_->ngram - 1, places = (int64_t)text.size() - before;
-      for (int64_t i = 0; before >= 0 && i < places; ++i)
-        if (std::equal(text.end() - before, text.end(), text.begin() + i) && is_subject(text[i + before]) &&
-            *std::min_element(text.begin() + i, text.begin() + i + rules_->ngram) >= 0)
-          logits[row * words_ + text[i + before]] = -INFINITY;
+      const int64_t context = rules_->ngram_size - 1, starts = (int64_t)text.size() - context;
+      for (int64_t i = 0; context >= 0 && i < starts; ++i)
+        if (std::equal(text.end() - context, text.end(), text.begin() + i) && is_restricted(text[i + context]) &&
+            *std::min_element(text.begin() + i, text.begin() + i + rules_->ngram_size) >= 0)
+          logits[row * vocabulary_ + text[i + context]] = -INFINITY;
     }
   }
 
-  // Appends a token to each row, which continues the text of row parents[i]; null: its own.
+  // Appends ids[row] to each row, after it took the text of row parents[row]; null: its own.
   void append(const int64_t* ids, const int64_t* parents) {
     const std::vector<std::vector<int64_t>> before = texts_;
     for (size_t row = 0; row < texts_.size(); ++row) {
@@ -66,19 +67,20 @@ class Texts {
     }
   }
 
-  void copy() const {
+  // Writes the texts to `rules->after`.
+  void write_output() const {
     for (size_t row = 0; row < texts_.size(); ++row)
       std::copy(texts_[row].begin(), texts_[row].end(), rules_->after + row * texts_[row].size());
   }
 
  private:
-  bool is_subject(int64_t token) const {
+  bool is_restricted(int64_t token) const {
     const int64_t* end = rules_->exempt + rules_->exempt_count;
-    return token >= 0 && token < words_ && std::find(rules_->exempt, end, token) == end;
+    return token >= 0 && token < vocabulary_ && std::find(rules_->exempt, end, token) == end;
   }
 
   const Repetition* rules_;
-  const int64_t words_;
+  const int64_t vocabulary_;
   std::vector<std::vector<int64_t>> texts_;
   std::vector<std::pair<float*, float>> originals_;
 };
@@ -143,7 +145,7 @@ class StepReader {
 
   std::vector<int64_t> ids, positions;  // next tokens to read; position -1: none
   const int64_t rows, words;
-  Texts texts;
+  TokenHistories texts;
   int64_t steps = 0;  // number of steps so far
 
  private:
@@ -212,7 +214,7 @@ Status heedful_decode_greedy(const Stack* stack, const Linear* output, const Chu
     }
   }
   reader.copy_table(cache->present);
-  reader.texts.copy();
+  reader.texts.write_output();
   result[0] = reader.steps, result[1] = state[1];
   return DONE;
 }
@@ -260,7 +262,7 @@ Status heedful_decode_beams(const Stack* stack, const Linear* output, const Chun
     reader.texts.append(ids + step, parents.data());
   }
   reader.copy_table(cache->present);
-  reader.texts.copy();
+  reader.texts.write_output();
   result[0] = reader.steps, result[1] = state[0], result[2] = state[1];
   return DONE;
 }

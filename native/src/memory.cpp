@@ -45,7 +45,7 @@ class Block {
 
 }  // namespace
 
-std::shared_ptr<void> allocate_weights(size_t bytes) {
+std::shared_ptr<void> allocate_weight_memory(size_t bytes) {
 #ifdef CHECKED
   return {::operator new(bytes), [](void* memory) { ::operator delete(memory); }};
 #else

@@ -88,11 +88,11 @@ struct RowState {  // state of the rows of greedy search and sampling, before or
   uint8_t* done;
 };
 
-struct Repetition {             // rules about tokens that occur again
+struct Repetition {             // rules against repeated tokens
   const int64_t* texts;         // [rows, length]: tokens of each row so far, in order; -1: none
-  const int64_t* exempt;        // tokens that the rules leave out
+  const int64_t* exempt;        // tokens to which the rules do not apply
   int64_t length, exempt_count;
-  int64_t ngram;                // length of sequences that must not occur twice; 0: none
+  int64_t ngram_size;           // length of the n-grams that may occur only once in a text; 0: no rule
   float penalty;                // divides positive logits of tokens that occurred, and multiplies the others
   int64_t* after;               // output: the texts after n steps, [rows, length + n]
 };

@@ -37,7 +37,7 @@ void expect(bool holds, const char* what) {
 
 bool near(double a, double b, double slack) { return std::fabs(a - b) <= slack * (1 + std::fabs(b)); }
 
-float round_to_bfloat16(float x) {
+float convert_to_bfloat16(float x) {
   uint32_t bits;
   std::memcpy(&bits, &x, 4);
   bits = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000;
@@ -70,7 +70,7 @@ void check_linear(RandomSource& chance) {
         for (int64_t l = 0; l < k; ++l) {
           const float weight = floats[j * k + l];
           sum += x[i * k + l] * (kind == INT8 ? (double)rows[j * k + l]
-                                              : (double)(kind == BFLOAT16 ? round_to_bfloat16(weight) : weight));
+                                              : (double)(kind == BFLOAT16 ? convert_to_bfloat16(weight) : weight));
         }
         const double slack = kind == INT8 ? 1e-5 : 1e-5 * 127 * std::sqrt((double)k);
         expect(near(found[i * n + j], sum * (kind == INT8 ? scale[j] : 1) + bias[j], slack), what);
@@ -363,7 +363,7 @@ struct Numbers {
 
   Numbers(bool half, const Floats& all) : bfloat16(half), floats(all), halves(half ? all.size() : 0) {
     for (size_t i = 0; half && i < all.size(); ++i) {
-      floats[i] = round_to_bfloat16(all[i]);
+      floats[i] = convert_to_bfloat16(all[i]);
       uint32_t bits;
       std::memcpy(&bits, &floats[i], 4);
       halves[i] = (uint16_t)(bits >> 16);

@@ -29,7 +29,7 @@ from heedful.attention import kernels
 from heedful.attention.hooks import HookPoint, TraceableAttention
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.engines import int8
-from heedful.engines.bfloat16 import BFloat16Attention, BFloat16Linear, round_to_bfloat16
+from heedful.engines.bfloat16 import BFloat16Attention, BFloat16Linear, convert_to_bfloat16
 from heedful.engines.graphs import pages
 from heedful.engines.graphs.stack import replace_with_graphs
 from heedful.engines.int8 import Int8Product
@@ -426,7 +426,7 @@ def _open_world(name: str, world: str) -> Iterator[Case]:
             patch.setattr(int8, "MIN_ELEMENTS", 1)
             if name == "convolutional":  # as below
                 case = replace(case, model=_build_random_model.__wrapped__(name, 1))
-            round_to_bfloat16(case.model)
+            convert_to_bfloat16(case.model)
             assert any(isinstance(module, BFloat16Linear) for module in case.model.modules())
         if world in ("torch-graphs", "torch-graphs-bfloat16"):
             patch.setattr(pages, "PAGE_TOKENS", 2)  # so that texts have several

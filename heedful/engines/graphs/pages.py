@@ -20,7 +20,7 @@ _INITIAL_PAGES: Final = 64
 class PagePool:
     """Storage of the keys and values of all layers, in pages of 16 tokens, with the number of references to each page.
 
-    Page 0 belongs to nobody: rows that only fill up a batch write there, and nobody reads it. All other numbers are
+    Page 0 is for padding rows, which write there; it is never read. All other numbers are
     finite at any time, because a hidden key has a weight of 0, and 0 times NaN is NaN. The pool doubles when it is
     full and never shrinks.
 
@@ -58,19 +58,19 @@ class PagePool:
             np.add.at(self._references, pages.ravel(), 1)
 
     def release(self, pages: Int[np.ndarray, "B n"]) -> None:
-        """Drop a reference to each of these pages, at the next allocation: this is called by destructors, which may run
-        in any thread and at any time.
+        """Put these pages in a queue. The pool drops one reference to each when it next looks for free pages, because
+        destructors call this method, in any thread and at any time.
         """
         self._released.append(pages)
 
-    def claim(self, pages: Int[np.ndarray, " n"], used: Int[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
-        """Return which of these partly filled pages may be written into after the first `used` tokens: those whose next
-        token nobody else has written. Of equal pages only the first may be.
+    def find_writable(self, pages: Int[np.ndarray, " n"], used: Int[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+        """Return which of these partly filled pages the caller may extend: those that hold exactly `used` tokens. If a
+        page occurs twice, only the first occurrence may be extended. The caller must hold the lock.
         """
         is_first = np.zeros(len(pages), bool)
         is_first[np.unique(pages, return_index=True)[1]] = True
-        is_claimed: Bool[np.ndarray, " n"] = is_first & (self._used[pages] == used)
-        return is_claimed
+        is_writable: Bool[np.ndarray, " n"] = is_first & (self._used[pages] == used)
+        return is_writable
 
     def set_used(self, pages: Int[np.ndarray, " n"], used: Int[np.ndarray, " n"]) -> None:
         """Note how many tokens of these pages are written."""
@@ -126,7 +126,7 @@ class PageTable:
         pool.hold(pages)
 
     def __del__(self) -> None:
-        """Let other states have the pages."""
+        """Release the pages."""
         self.pool.release(self.pages)
 
     @classmethod
@@ -148,8 +148,9 @@ class PageTable:
         return PageTable(self.pool, pages, np.concatenate([table.lengths for table in tables]))
 
     def reserve(self, count: int) -> tuple[PageTable, Int[np.ndarray, "B count"]]:
-        """Return the table after `count` further tokens of each row, and the slots to write them to: the number of a
-        page times 16, plus the place in it. A partly filled page into which another state writes is copied.
+        """Reserve slots for `count` more tokens in each row; return the longer table and the slots. A slot is the number
+        of a page times 16, plus the place in it. If another row has already written behind the last token of a page,
+        the page is copied.
         """
         begin, end = self.lengths, self.lengths + count
         first, stop = begin // PAGE_TOKENS, _count_pages(end)
@@ -158,7 +159,7 @@ class PageTable:
         with self.pool.lock:
             partial = np.flatnonzero(begin % PAGE_TOKENS)
             last_pages = pages[partial, first[partial]]
-            is_copied = ~self.pool.claim(last_pages, begin[partial] % PAGE_TOKENS)
+            is_copied = ~self.pool.find_writable(last_pages, begin[partial] % PAGE_TOKENS)
             copied = partial[is_copied]
             is_new = (columns >= _count_pages(begin)[:, None]) & (columns < stop[:, None])
             new_pages = self.pool.allocate(len(copied) + int(is_new.sum()))

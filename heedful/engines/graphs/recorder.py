@@ -23,7 +23,8 @@ class RecordedStep:
 
     Attributes:
         replay: computes the step from what the input tensors hold now.
-        output: the result of the last replay, until any other step of the same recorder is replayed.
+        output: the result of the last replay, until any other step of the same recorder is replayed; undefined before
+            the first replay.
     """
 
     replay: Callable[[], None]
@@ -33,7 +34,7 @@ class RecordedStep:
 class StepRecorder(ABC):
     """Base class: records functions without arguments that read and write fixed tensors.
 
-    Recording may run the function several times, so a function must write the same again.
+    Functions must be idempotent, because recording may run them several times.
     """
 
     @abstractmethod
@@ -68,10 +69,11 @@ class CudaGraphRecorder(StepRecorder):
 
 
 @final
-class RepeatingRecorder(StepRecorder):
-    """Computes the function again in each replay, into the same output tensor.
+class EagerRecorder(StepRecorder):
+    """Stand-in for CUDA graphs on other devices: each replay runs the function again and copies its result to the output.
 
-    As with graphs that share their memory, a replay destroys the outputs of all other steps: they become NaN.
+    As with graphs that share their memory, a replay destroys the outputs of all other steps. It fills them with NaN, so
+    that tests find code that reads an old output.
     """
 
     def __init__(self) -> None:
@@ -95,4 +97,4 @@ class RepeatingRecorder(StepRecorder):
 
 def build_recorder(device: torch.device) -> StepRecorder:
     """Build the recorder for a device."""
-    return CudaGraphRecorder(device) if device.type == "cuda" else RepeatingRecorder()
+    return CudaGraphRecorder(device) if device.type == "cuda" else EagerRecorder()

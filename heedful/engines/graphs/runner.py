@@ -37,7 +37,7 @@ class _LayerPages:
 
 @final
 class PagedRunner:
-    """Pages and recorded steps of a stack; calls of several threads take turns.
+    """Pages and recorded steps of a stack. `init_state` and `run` hold a lock, so threads take turns.
 
     Args:
         stack: the stack whose modules compute.
@@ -80,7 +80,9 @@ class PagedRunner:
         return PagedState(tables)
 
     def run(self, tokens: Tokens, state: PagedState) -> tuple[Float[Tensor, "B T d_model"], PagedState]:
-        """Return the hidden vectors of a chunk, and the state after it."""
+        """Return the hidden vectors of a chunk, and the new state. A chunk of one token without factors replays a recorded
+        step.
+        """
         rows, length = tokens.positions.shape
         past = state.past or PageTable.create_empty(self._past.pool, rows)
         assert len(past.lengths) == rows, f"{rows} rows for {len(past.lengths)} of a state"
@@ -104,7 +106,7 @@ class PagedRunner:
         return hidden, replace(state, past=past)
 
     def to_stack_state(self, state: PagedState) -> StackState:
-        """Convert to the state of a stack of modules, with a copy of all keys and values."""
+        """Convert to the state of a `TransformerStack`, with a copy of all keys and values."""
         views = {name: self._view(self._memories[name], table) for name, table in state.memories.items()}
         past = None if state.past is None else self._view(self._past, state.past)
         layers = [

@@ -220,7 +220,7 @@ class _RepetitionArguments:
         self._after = texts.new_empty(self._rows * (self._length + search.max_steps))
         self._tensors = texts, exempt_ids  # kept because the library reads their memory
         self.rules = library.Repetition(
-            *(texts.data_ptr(), exempt_ids.data_ptr(), self._length, len(exempt_ids), rules.ngram, rules.penalty),
+            *(texts.data_ptr(), exempt_ids.data_ptr(), self._length, len(exempt_ids), rules.ngram_size, rules.penalty),
             self._after.data_ptr(),
         )
 

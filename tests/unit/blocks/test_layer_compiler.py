@@ -16,7 +16,7 @@ from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
 from heedful.attention.hooks import HookPoint, intercept_weights
 from heedful.attention.mask_functions import SlidingWindow
-from heedful.blocks.layer_compiler import LayerCompiler, supports_compilation
+from heedful.blocks.layer_compiler import LayerCompiler, supports_isolated_recompiles
 from heedful.blocks.transformer import TransformerStack
 from heedful.tensors import Memory, Tokens
 
@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
-needs_compiler = pytest.mark.skipif(not supports_compilation(), reason="needs PyTorch 2.13")
+needs_compiler = pytest.mark.skipif(not supports_isolated_recompiles(), reason="needs PyTorch 2.13")
 CPU = torch.device("cpu")
 SIZES = {"d_model": 16, "heads": 4, "d_ff": 24, "layers": 2, "dropout": 0.0}
 MODERN = {

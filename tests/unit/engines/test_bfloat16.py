@@ -17,7 +17,7 @@ from heedful.architectures.model import ModelConfig
 from heedful.attention.multihead import MultiHeadAttention
 from heedful.blocks.recurrent import RecurrentCell
 from heedful.engines import int8
-from heedful.engines.bfloat16 import BFloat16Attention, BFloat16Linear, round_to_bfloat16
+from heedful.engines.bfloat16 import BFloat16Attention, BFloat16Linear, convert_to_bfloat16
 from heedful.engines.select_engine import detect_engine
 from heedful.runs.evaluate import evaluate_run
 from heedful.runs.load import open_run
@@ -56,7 +56,7 @@ def test_a_tied_embedding_is_not_rounded(everything: None) -> None:
     model = nn.ModuleDict({"table": nn.Embedding(50, 8), "output": nn.Linear(8, 50, bias=False)})
     model["output"].weight = model["table"].weight
     before = model["table"].weight.detach().clone()
-    round_to_bfloat16(model)
+    convert_to_bfloat16(model)
     assert isinstance(model["output"], BFloat16Linear)
     torch.testing.assert_close(model["table"].weight, before, atol=0.0, rtol=0.0)
 
@@ -64,7 +64,7 @@ def test_a_tied_embedding_is_not_rounded(everything: None) -> None:
 def test_recurrent_cells_keep_their_kernel(everything: None) -> None:
     config = TypeAdapter(ModelConfig).validate_python({"kind": "recurrent", "d_model": 8})
     model = build_sequence_to_sequence(config, DataSizes(7, 7, 24))
-    round_to_bfloat16(model)
+    convert_to_bfloat16(model)
     cells = [module for module in model.modules() if isinstance(module, RecurrentCell)]
     assert cells
     assert all(cell.uses_kernel and type(child) is nn.Linear for cell in cells for child in cell.children())

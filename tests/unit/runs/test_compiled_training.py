@@ -18,18 +18,18 @@ from torch.fx import GraphModule
 from heedful import RecipeError, load_recipe, train
 from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
-from heedful.blocks.layer_compiler import LayerCompiler, supports_compilation
+from heedful.blocks.layer_compiler import LayerCompiler, supports_isolated_recompiles
 from heedful.blocks.transformer import TransformerStack
 from heedful.recipes.training import TrainingConfig
 from heedful.runs import layer_compilation
-from heedful.runs.layer_compilation import explain_compile_errors, require_compiler, set_layer_compilation
+from heedful.runs.layer_compilation import check_compilation, enable_layer_compilation, explain_compile_errors
 from heedful.tasks.translation.recipe import TranslationTrainingConfig
 
 # Warnings of PyTorch about its own compiler, which users do not see.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.skipif(not supports_compilation(), reason="needs PyTorch 2.13"),
+    pytest.mark.skipif(not supports_isolated_recompiles(), reason="needs PyTorch 2.13"),
 ]
 CPU = torch.device("cpu")
 COMPILED = TrainingConfig.model_validate({"steps": 1, "compile": True})
@@ -51,16 +51,16 @@ def digest_model(folder: Path) -> str:
 
 def test_all_stacks_of_a_model_are_compiled() -> None:
     model = build_sequence_to_sequence(TransformerConfig(d_model=8, heads=2, d_ff=8, layers=1), DataSizes(9, 9, 9))
-    set_layer_compilation(model, TrainingConfig(steps=1), device=CPU)
+    enable_layer_compilation(model, TrainingConfig(steps=1), device=CPU)
     stacks = [module for module in model.modules() if isinstance(module, TransformerStack)]
     assert [stack.compiler for stack in stacks] == [None, None]
-    set_layer_compilation(model, COMPILED, device=CPU)
+    enable_layer_compilation(model, COMPILED, device=CPU)
     assert all(isinstance(stack.compiler, LayerCompiler) for stack in stacks)
 
 
 def test_only_transformers_have_layers_to_compile() -> None:
     with pytest.raises(RecipeError, match=r"training\.compile = true: this model has no Transformer layers; leave"):
-        set_layer_compilation(torch.nn.Linear(2, 2), COMPILED, device=CPU)
+        enable_layer_compilation(torch.nn.Linear(2, 2), COMPILED, device=CPU)
 
 
 def test_weights_that_are_computed_key_by_key_are_refused() -> None:
@@ -69,7 +69,7 @@ def test_weights_that_are_computed_key_by_key_are_refused() -> None:
     )
     model = build_sequence_to_sequence(config, DataSizes(9, 9, 9))
     with pytest.raises(RecipeError, match=r'weights = "linear_chain" are computed key by key, so each length would be'):
-        set_layer_compilation(model, COMPILED, device=CPU)
+        enable_layer_compilation(model, COMPILED, device=CPU)
 
 
 def test_losses_of_attention_weights_are_refused() -> None:
@@ -79,14 +79,14 @@ def test_losses_of_attention_weights_are_refused() -> None:
     with pytest.raises(
         RecipeError, match=r"true: training\.decorrelation reads attention weights, .* leave one of both"
     ):
-        set_layer_compilation(model, config, device=CPU)
+        enable_layer_compilation(model, config, device=CPU)
 
 
 def test_older_versions_of_torch_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layer_compilation, "supports_compilation", lambda: False)
+    monkeypatch.setattr(layer_compilation, "supports_isolated_recompiles", lambda: False)
     with pytest.raises(RecipeError, match=r"training\.compile = true: needs PyTorch 2\.13 or later, but 2\."):
-        require_compiler(COMPILED, CPU)
-    require_compiler(TrainingConfig(steps=1), CPU)
+        check_compilation(COMPILED, CPU)
+    check_compilation(TrainingConfig(steps=1), CPU)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("No working C++ compiler found.\nMore."), PermissionError("not yours")])
@@ -99,7 +99,7 @@ def test_a_missing_compiler_is_told_with_its_remedy(monkeypatch: pytest.MonkeyPa
         r"training\.compile = true: PyTorch cannot compile here: .*; install what it needs .*, or leave training\.comp"
     )
     with pytest.raises(RecipeError, match=told):
-        require_compiler(COMPILED, CPU)
+        check_compilation(COMPILED, CPU)
 
 
 def test_only_errors_of_the_compiler_are_explained() -> None:

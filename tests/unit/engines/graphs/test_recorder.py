@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from heedful.engines.graphs.recorder import CudaGraphRecorder, RepeatingRecorder, build_recorder
+from heedful.engines.graphs.recorder import CudaGraphRecorder, EagerRecorder, build_recorder
 
 
 def test_a_replay_reads_the_inputs_of_now_and_destroys_other_outputs() -> None:
     recorder, x = build_recorder(torch.device("cpu")), torch.ones(2)
-    assert isinstance(recorder, RepeatingRecorder)
+    assert isinstance(recorder, EagerRecorder)
     with torch.inference_mode():
         double, triple = recorder.record(lambda: 2 * x), recorder.record(lambda: 3 * x)
     x.fill_(5.0)

@@ -21,7 +21,7 @@ from heedful.architectures.build import DataSizes, build_language_model, build_s
 from heedful.architectures.model import LanguageModelConfig, ModelConfig
 from heedful.blocks.transformer import StackState
 from heedful.engines import int8
-from heedful.engines.bfloat16 import round_to_bfloat16
+from heedful.engines.bfloat16 import convert_to_bfloat16
 from heedful.engines.graphs import inputs, pages, runner
 from heedful.engines.graphs.pages import PagePool
 from heedful.engines.graphs.stack import GraphStack, replace_with_graphs
@@ -363,7 +363,7 @@ def test_a_recorded_step_never_looks_at_numbers(
     options = {"positions": positions, "key_value_heads": 2, "decoder_visibility": {"kind": "window", "before": 3}}
     model = build_translator(**options).to("meta")
     if precision == "bfloat16":
-        round_to_bfloat16(model)
+        convert_to_bfloat16(model)
     assert replace_with_graphs(model) == 1
     stack, guard = get_stack(model), RecordingGuard()
     stack._runner = runner.PagedRunner(stack, lambda: guard)
