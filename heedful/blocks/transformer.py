@@ -267,10 +267,8 @@ class TransformerStack(nn.Module):
         cross_masks = {name: slots.build_mask(positions, bidirectional) for name, slots in state.memories.items()}
         compiler = self._choose_compiler(positions, state)
         if compiler is not None:
-            mask, cross_masks = (
-                mask.to_canonical_form(),
-                {name: each.to_canonical_form() for name, each in cross_masks.items()},
-            )
+            mask = mask.to_canonical_form()
+            cross_masks = {name: cross_mask.to_canonical_form() for name, cross_mask in cross_masks.items()}
             x = x.clone()  # not a view, like the result of a layer
         layers = []
         for layer, old_state in zip(self._iter_layers(), state.layers, strict=True):

@@ -70,8 +70,8 @@ def _multiply_bfloat16(
 class BFloat16Attention(MultiHeadAttention):
     """Multi-head attention of scaled dot products whose queries, keys and values are rounded to bf16.
 
-    A fused kernel gets them in bf16, and sums in fp32. Elsewhere, and while a hook reads the attention weights, they are
-    converted to the precision of the model first. Contexts have that precision. Keys and values are cached in bf16.
+    A fused kernel gets them in bf16, and sums in fp32. Elsewhere, and while a hook reads the attention weights, they
+    are converted to the precision of the model first. Contexts have that precision. Keys and values are cached in bf16.
 
     Args:
         attention: the attention whose modules are used; its scores must have no bias.

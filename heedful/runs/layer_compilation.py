@@ -23,8 +23,8 @@ _WATCHING_KEYS: Final = ("decorrelation", "guided", "reinforce")
 
 
 def check_compilation(config: TrainingConfig, device: torch.device) -> None:
-    """If the recipe asks for compiled layers, compile a small function as a test, so that a missing compiler is found at
-    the start.
+    """If the recipe asks for compiled layers, compile a small function as a test, so that a missing compiler is found
+    at the start.
 
     Raises:
         RecipeError: PyTorch is too old, or it cannot compile here.

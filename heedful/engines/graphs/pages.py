@@ -20,9 +20,8 @@ _INITIAL_PAGES: Final = 64
 class PagePool:
     """Storage of the keys and values of all layers, in pages of 16 tokens, with the number of references to each page.
 
-    Page 0 is for padding rows, which write there; it is never read. All other numbers are
-    finite at any time, because a hidden key has a weight of 0, and 0 times NaN is NaN. The pool doubles when it is
-    full and never shrinks.
+    Page 0 is for padding rows, which write there; it is never read. All other numbers are finite at any time, because a
+    hidden key has a weight of 0, and 0 times NaN is NaN. The pool doubles when it is full and never shrinks.
 
     Args:
         width: numbers of a token in all layers.
@@ -148,9 +147,10 @@ class PageTable:
         return PageTable(self.pool, pages, np.concatenate([table.lengths for table in tables]))
 
     def reserve(self, count: int) -> tuple[PageTable, Int[np.ndarray, "B count"]]:
-        """Reserve slots for `count` more tokens in each row; return the longer table and the slots. A slot is the number
-        of a page times 16, plus the place in it. If another row has already written behind the last token of a page,
-        the page is copied.
+        """Reserve slots for `count` more tokens in each row; return the longer table and the slots.
+
+        A slot is the number of a page times 16, plus the place in it. If another row has already written behind the
+        last token of a page, the page is copied.
         """
         begin, end = self.lengths, self.lengths + count
         first, stop = begin // PAGE_TOKENS, _count_pages(end)

@@ -70,7 +70,7 @@ class CudaGraphRecorder(StepRecorder):
 
 @final
 class EagerRecorder(StepRecorder):
-    """Stand-in for CUDA graphs on other devices: each replay runs the function again and copies its result to the output.
+    """Stand-in for CUDA graphs on other devices: each replay runs the function again, and copies its result.
 
     As with graphs that share their memory, a replay destroys the outputs of all other steps. It fills them with NaN, so
     that tests find code that reads an old output.

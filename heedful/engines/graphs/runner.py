@@ -80,8 +80,8 @@ class PagedRunner:
         return PagedState(tables)
 
     def run(self, tokens: Tokens, state: PagedState) -> tuple[Float[Tensor, "B T d_model"], PagedState]:
-        """Return the hidden vectors of a chunk, and the new state. A chunk of one token without factors replays a recorded
-        step.
+        """Return the hidden vectors of a chunk, and the new state. A chunk of one token without factors replays a
+        recorded step.
         """
         rows, length = tokens.positions.shape
         past = state.past or PageTable.create_empty(self._past.pool, rows)
