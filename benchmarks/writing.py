@@ -119,7 +119,8 @@ def _build_engines(size: str, folder: Path, options: Options) -> dict[str, Write
     positions = {"kind": "learned", "length": 256}
     model = {"kind": "transformer", **SIZES[size], "positions": positions}
     run = synthetic_data.create_language_model_run(folder, options.vocabulary, model)
-    names = [name for name in ENGINES if name != "auto" and (name != "native" or is_installed("heedful_native"))]
+    is_native_here = is_installed("heedful_native")
+    names = [name for name in ENGINES if name in ("torch", "int8") or (is_native_here and name.startswith("native"))]
     writers = {name: heedful.load(run, kind=heedful.TextGenerator, device="cpu", engine=name) for name in names}
     tokenizer = writers["torch"].tokenizer
     eos = tokenizer.special.eos
