@@ -5331,7 +5331,7 @@ NATIVE = (
         "generation/continuous_batch.py",
         " or self._entries[0].until is not never_interrupt:",
         ":",
-        (f"{STEPS}::test_several_steps_in_one_call_are_for_plain_searches",),
+        (f"{STEPS}::test_several_steps_in_one_call_are_for_searches_that_engines_know",),
     ),
     Mutant(
         "native: several steps in one call forget where the answer begins",
@@ -5430,9 +5430,9 @@ NATIVE = (
     Mutant(
         "native: several steps in one call though each step has a callback",
         "generation/beam_decoding.py",
-        "is_plain = self.on_step is None and self.pipeline.is_plain",
-        "is_plain = self.pipeline.is_plain",
-        (f"{STEPS}::test_several_steps_in_one_call_are_for_plain_searches",),
+        "is_known = self.on_step is None and self.pipeline.is_supported_by_engines",
+        "is_known = self.pipeline.is_supported_by_engines",
+        (f"{STEPS}::test_several_steps_in_one_call_are_for_searches_that_engines_know",),
     ),
     Mutant(
         "native: log-probabilities are those after penalties",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, TypeAlias
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -52,16 +53,14 @@ WeightsHook: TypeAlias = Callable[[Tensor], Tensor | None]
 """Hook that gets the weights of a call; its result replaces them, None keeps them."""
 
 _ACTIVE_HOOKS: ContextVar[tuple[Mapping[HookPoint, WeightsHook], ...]] = ContextVar("readers", default=())
-_OPEN_BLOCKS: list[None] = []
-"""An element for each open block of `intercept_weights` in any thread; `append` and `pop` are atomic."""
 
 
 def _get_active_hooks() -> tuple[Mapping[HookPoint, WeightsHook], ...]:
     """Return the hooks of this thread or asynchronous task.
 
-    `torch.compile` cannot read a `ContextVar`, but it sees that a list is empty, and compiles again if that changes.
+    Compiled code cannot read a `ContextVar`. It has none, because callers ask `has_inner_hooks` before they run it.
     """
-    return _ACTIVE_HOOKS.get() if _OPEN_BLOCKS else ()
+    return () if torch.compiler.is_compiling() else _ACTIVE_HOOKS.get()
 
 
 class HookPoint(nn.Module):
@@ -97,12 +96,10 @@ def intercept_weights(hooks: Mapping[HookPoint, WeightsHook]) -> Iterator[None]:
 
     Hooks of enclosing blocks are called first.
     """
-    _OPEN_BLOCKS.append(None)
     _ACTIVE_HOOKS.set((*_ACTIVE_HOOKS.get(), hooks))
     try:
         yield
     finally:
-        _OPEN_BLOCKS.pop()
         _ACTIVE_HOOKS.set(tuple(active for active in _ACTIVE_HOOKS.get() if active is not hooks))
 
 
@@ -112,11 +109,11 @@ def has_weight_hooks() -> bool:
 
 
 def has_inner_hooks(module: nn.Module) -> bool:
-    """Return whether a hook can read what the parts of a module compute: `intercept_weights` is active in any thread,
-    for any module, or a part of the module has a forward hook or a forward pre-hook.
+    """Return whether a hook can read what the parts of a module compute: `intercept_weights` is active in this thread
+    or task, for any module, or a part of the module has a forward hook or a forward pre-hook.
     """
     parts = islice(module.modules(), 1, None)
-    return bool(_OPEN_BLOCKS) or any(part._forward_hooks or part._forward_pre_hooks for part in parts)
+    return has_weight_hooks() or any(part._forward_hooks or part._forward_pre_hooks for part in parts)
 
 
 @dataclass(frozen=True)

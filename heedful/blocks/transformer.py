@@ -226,6 +226,16 @@ class TransformerStack(nn.Module):
         self.gradient_checkpointing = False
         self.compiler: LayerCompiler | None = None
 
+    def share_parts(self, stack: TransformerStack) -> None:
+        """Use the modules and settings of another stack. Subclasses that compute in another way call it instead of
+        `__init__`.
+        """
+        nn.Module.__init__(self)
+        vars(self).update({name: value for name, value in vars(stack).items() if name not in vars(self)})
+        for name, module in stack.named_children():
+            self.add_module(name, module)
+        self.training = stack.training
+
     def extra_repr(self) -> str:
         """Return the settings that `print` shows for this module."""
         return f"visibility={format_callable(self.visibility)}"

@@ -39,14 +39,7 @@ class NativeStack(TransformerStack):
     """
 
     def __init__(self, stack: TransformerStack, *, engine_name: EngineName = "native") -> None:
-        nn.Module.__init__(self)
-        for name, module in stack.named_children():
-            self.add_module(name, module)
-        self.visibility = stack.visibility
-        self.final_norm = stack.final_norm
-        self.gradient_checkpointing = stack.gradient_checkpointing
-        self.compiler = stack.compiler
-        self.training = stack.training
+        self.share_parts(stack)
         self.engine_name = engine_name
         self._plan: NativePlan | None = None
         self._submodules = tuple(self.modules())
