@@ -95,7 +95,7 @@ campaigns: $(VENV)/.dev $(VENV)/.native
 	@$(BIN)/python tests/run_campaigns.py $(ARGS)
 
 sanitize: $(VENV)/.dev $(VENV)/.native
-	@$(BIN)/python -m pytest tests/unit/native/test_sanitized.py $(ARGS)
+	@$(BIN)/python -m pytest -n 2 tests/unit/native/test_sanitized.py $(ARGS)
 
 gpu: $(VENV)/.dev
 	@$(PYTEST) -m gpu tests/gpu $(ARGS)
