@@ -18,14 +18,14 @@ _POINTS, _ROUNDS = 6000, 60
 _TANH_SCALE, _TANH_CUBE = math.sqrt(2 / math.pi), 0.044715
 
 
-def normal_distribution(x: float) -> float:
+def normal_cdf_minus_half(x: float) -> float:
     """Return P(X < x) - 1/2 of the standard normal distribution: the factor of GELU."""
     return math.erf(x / math.sqrt(2)) / 2
 
 
-def gelu_derivative(x: float) -> float:
+def gelu_derivative_minus_half(x: float) -> float:
     """Return the derivative of GELU, minus 1/2."""
-    return normal_distribution(x) + x * math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    return normal_cdf_minus_half(x) + x * math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
 
 
 def tanh_factor(x: float) -> float:
@@ -33,17 +33,17 @@ def tanh_factor(x: float) -> float:
     return math.tanh(_TANH_SCALE * (x + _TANH_CUBE * x**3)) / 2
 
 
-def gelu_tanh_derivative(x: float) -> float:
+def gelu_tanh_derivative_minus_half(x: float) -> float:
     """Return the derivative of GELU's approximation by tanh, minus 1/2."""
     factor = tanh_factor(x)
     return factor + x * (0.5 - 2 * factor * factor) * _TANH_SCALE * (1 + 3 * _TANH_CUBE * x * x)
 
 
 _FITS: dict[str, tuple[Callable[[float], float], float, int]] = {
-    "GELU_FACTOR": (normal_distribution, 5.25, 13),
-    "GELU_SLOPE": (gelu_derivative, 5.75, 16),
+    "GELU_FACTOR": (normal_cdf_minus_half, 5.25, 13),
+    "GELU_SLOPE": (gelu_derivative_minus_half, 5.75, 16),
     "TANH_FACTOR": (tanh_factor, 5.0, 14),
-    "TANH_SLOPE": (gelu_tanh_derivative, 5.25, 19),
+    "TANH_SLOPE": (gelu_tanh_derivative_minus_half, 5.25, 19),
 }
 """Function, limit and degree of each polynomial."""
 

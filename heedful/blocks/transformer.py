@@ -466,3 +466,17 @@ def _concat_layer(
         KVCache.concat_groups(pasts, pad_left=True, spare_keys=_SPARE_STEPS * states[0].width) if pasts else None,
         memories,
     )
+
+
+def replace_stacks(model: nn.Module, create_stack: Callable[[TransformerStack], TransformerStack | None]) -> int:
+    """Replace stacks of a model by those that a function creates from them, in place; return their number. None keeps a
+    stack. Stacks that were replaced before are kept too.
+    """
+    count = 0
+    for name, module in list(model.named_modules()):
+        new_stack = create_stack(module) if type(module) is TransformerStack else None
+        if new_stack is not None:
+            parent_name, _, attribute = name.rpartition(".")
+            setattr(model.get_submodule(parent_name), attribute, new_stack)
+            count += 1
+    return count

@@ -23,7 +23,8 @@ int64_t find_largest(const Kernels& kernel, const float* x, int64_t n) {
 // The token ids of all rows so far, and the rules against repetition for the logits of the next token.
 class TokenHistories {
  public:
-  TokenHistories(const Repetition* rules, int64_t rows, int64_t words) : rules_(rules), vocabulary_(words), texts_(rules ? rows : 0) {
+  TokenHistories(const Repetition* rules, int64_t rows, int64_t words)
+      : rules_(rules), vocabulary_(words), texts_(rules ? rows : 0) {
     for (size_t row = 0; row < texts_.size(); ++row) {
       const int64_t* text = rules->texts + row * rules->length;
       texts_[row].assign(text, text + rules->length);
@@ -37,7 +38,10 @@ class TokenHistories {
     originals_.clear();
     for (size_t row = 0; row < texts_.size(); ++row)
       for (int64_t token : texts_[row])
-        if (is_restricted(token)) originals_.emplace_back(logits + row * vocabulary_ + token, logits[row * vocabulary_ + token]);
+        if (is_restricted(token)) {
+          float* place = logits + row * vocabulary_ + token;
+          originals_.emplace_back(place, *place);
+        }
     for (const auto& [place, value] : originals_) *place = value > 0 ? value / rules_->penalty : value * rules_->penalty;
   }
 
@@ -116,7 +120,8 @@ class StepReader {
     chunk_.ids = ids.data(), chunk_.positions = positions.data();
   }
 
-  // Reads `ids` at `positions`, and prepares the logits for the choice of the next tokens. Row i continues row parents[i] of the step before; null: row i.
+  // Reads `ids` at `positions`, and computes the logits of the next tokens. Row i continues row parents[i] of the step
+  // before; null: row i.
   Status read(const int64_t* parents) {
     cache_.parents = parents;
     cache_.present = b_.tables[steps % 2].data();

@@ -16,7 +16,13 @@ from heedful.attention.multihead import MultiHeadAttention
 from heedful.attention.positions import BucketBias, LinearBias, NoPosition, RotaryPosition, ShawPosition
 from heedful.attention.scores import ScaledSoftmax
 from heedful.blocks.embedding import TokenEmbedding
-from heedful.blocks.transformer import ParallelTransformerLayer, StackState, TransformerLayer, TransformerStack
+from heedful.blocks.transformer import (
+    ParallelTransformerLayer,
+    StackState,
+    TransformerLayer,
+    TransformerStack,
+    replace_stacks,
+)
 from heedful.engines.bfloat16 import BFloat16Attention
 from heedful.engines.graphs.recorder import build_recorder
 from heedful.engines.graphs.runner import PagedRunner
@@ -120,10 +126,8 @@ def _is_supported_attention(attention: MultiHeadAttention) -> bool:
 
 def replace_with_graphs(model: nn.Module, *, engine_name: EngineName = "torch-graphs") -> int:
     """Replace all supported stacks of a model, in place; return their number."""
-    count = 0
-    for name, module in list(model.named_modules()):
-        if type(module) is TransformerStack and is_supported(module):
-            parent_name, _, attribute = name.rpartition(".")
-            setattr(model.get_submodule(parent_name), attribute, GraphStack(module, engine_name=engine_name))
-            count += 1
-    return count
+
+    def create_stack(stack: TransformerStack) -> GraphStack | None:
+        return GraphStack(stack, engine_name=engine_name) if is_supported(stack) else None
+
+    return replace_stacks(model, create_stack)

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from heedful.attention.hooks import has_weight_hooks
-from heedful.blocks.transformer import StackState, TransformerStack
+from heedful.blocks.transformer import StackState, TransformerStack, replace_stacks
 from heedful.engines.native.plan import NativePlan, is_supported
 from heedful.engines.native.state import CrossMemory, KVPages, NativeState
 from heedful.native import data_pointer, load_library
@@ -297,10 +297,8 @@ def _input_tensors(tokens: Tokens | FeatureBatch) -> tuple[Tensor | None, Tensor
 
 def replace_with_native(model: nn.Module, *, engine_name: EngineName = "native") -> int:
     """Replace all supported stacks of a model by native ones for an engine, in place; return their number."""
-    count = 0
-    for name, module in list(model.named_modules()):
-        if type(module) is TransformerStack and is_supported(module):
-            parent_name, _, attribute = name.rpartition(".")
-            setattr(model.get_submodule(parent_name), attribute, NativeStack(module, engine_name=engine_name))
-            count += 1
-    return count
+
+    def create_stack(stack: TransformerStack) -> NativeStack | None:
+        return NativeStack(stack, engine_name=engine_name) if is_supported(stack) else None
+
+    return replace_stacks(model, create_stack)
